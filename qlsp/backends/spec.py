@@ -1,0 +1,59 @@
+"""A backend: its operator rows, the names of its life-cycle calls and its module containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from qlsp.ops.spec import OpSpec
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
+    matching prefix wins and is applied once."""
+
+    name: str
+    rows: tuple[OpSpec, ...]
+    aliases: tuple[tuple[str, str], ...]
+    functional_classes: tuple[str, ...]
+
+    @cached_property
+    def functions(self) -> dict[str, OpSpec]:
+        """Qualified function name to row."""
+        return {name: row for row in self.rows for name in row.functions}
+
+    @cached_property
+    def methods(self) -> dict[str, OpSpec]:
+        """Tensor method name to row."""
+        return {name: row for row in self.rows for name in row.methods}
+
+    @cached_property
+    def modules(self) -> dict[str, OpSpec]:
+        """Module class to row."""
+        return {name: row for row in self.rows for name in row.modules}
+
+    @cached_property
+    def functionals(self) -> dict[str, OpSpec]:
+        """Method of FloatFunctional to row."""
+        return {name: row for row in self.rows for name in row.functionals}
+
+    @cached_property
+    def operators(self) -> dict[str, OpSpec]:
+        """Python operator to row."""
+        return {name: row for row in self.rows for name in row.operators}
+
+    @cached_property
+    def _prefixes(self) -> dict[str, str]:
+        return dict(self.aliases)
+
+    def canonical(self, name: str) -> str:
+        """The canonical spelling of a qualified name: ``torch.quantization.QuantStub`` is
+        ``torch.ao.quantization.QuantStub``."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            target = self._prefixes.get(".".join(parts[:length]))
+            if target is not None:
+                rest = parts[length:]
+                return ".".join([target, *rest]) if rest else target
+        return name

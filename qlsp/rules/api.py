@@ -1,0 +1,83 @@
+"""What a rule file is made of: ``META``, ``check(ctx)`` and a docstring that is the rule's page."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+
+from qlsp.analysis.facts import Facts
+from qlsp.diagnostics import Message, Predicts, Severity
+from qlsp.values.value import SpanId
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMeta:
+    """Identity of a rule. ``fix`` names the best applicability it offers, or None."""
+
+    code: str
+    name: str
+    severity: Severity
+    since: str
+    predicts: Predicts = Predicts.SILENT
+    fix: str | None = None
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A related place of a finding, by span id."""
+
+    message: Message
+    span: SpanId
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule yields. Severity and prediction default to the rule's; ``assumes`` names an assumption."""
+
+    span: SpanId
+    message: Message
+    severity: Severity | None = None
+    predicts: Predicts | None = None
+    assumes: Message | None = None
+    related: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleContext:
+    """What a rule may look at: the facts of one context."""
+
+    facts: Facts
+
+
+CheckFunction = Callable[[RuleContext], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A discovered rule file. ``check`` is None for rules that the tool itself applies (QL001, QL003)."""
+
+    meta: RuleMeta
+    page: str
+    check: CheckFunction | None
+
+
+@lru_cache(maxsize=1)
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule of the package, by code."""
+    package = importlib.import_module("qlsp.rules")
+    modules = [
+        importlib.import_module(f"qlsp.rules.{info.name}")
+        for info in pkgutil.iter_modules(package.__path__)
+        if info.name != "api" and not info.name.startswith("_")
+    ]
+    rules = [_rule(module) for module in modules if hasattr(module, "META")]
+    return tuple(sorted(rules, key=lambda rule: rule.meta.code))
+
+
+def _rule(module: ModuleType) -> Rule:
+    return Rule(module.META, module.__doc__ or "", getattr(module, "check", None))
