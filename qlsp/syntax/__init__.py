@@ -1,0 +1,1 @@
+"""Syntax: text to chunks, chunks to trees, names to qualified names."""
