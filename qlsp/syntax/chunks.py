@@ -1,0 +1,422 @@
+"""Text to the extents of its statements, also for text that does not parse."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from qlsp.text import LineIndex
+
+Kind = Literal["statement", "function", "class"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The place of a statement: from its first token to the end of its last line, comment included."""
+
+    kind: Kind
+    name: str | None
+    start: int
+    end: int
+    header_end: int | None = None
+    members: tuple[Extent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The statements of a text, and whether their extents rest on repairs of broken text."""
+
+    extents: tuple[Extent, ...]
+    repaired: bool
+
+
+def split(text: str) -> list[Extent]:
+    """Return the extents of the top-level statements of a text."""
+    return list(scan(text).extents)
+
+
+def scan(text: str) -> Split:
+    """Split a text and say whether anything in it had to be repaired."""
+    scanner = _Scanner(text)
+    extents = tuple(_group(text, list(scanner.lines())))
+    return Split(extents, scanner.repaired)
+
+
+class _Line(NamedTuple):
+    """One logical line: where its code starts, in which column, where code and line end."""
+
+    start: int
+    column: int
+    code_end: int
+    end: int
+
+
+_BLANK = r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))*"
+_LEAD = re.compile(_BLANK + r"([ \t\f]*)(#[^\r\n]*)?")
+
+# Groups: 1 indentation after a line break, 2 opening bracket, 3 closing bracket, 4 quote, 5 comment.
+# Brackets and strings without anything special inside match as a whole and have no group.
+_TOKEN = re.compile(
+    r"[(\[{][^()\[\]{}'\"#\\\r\n]*[)\]}]"
+    r"|([(\[{])"
+    r"|([)\]}])"
+    r"|'(?<![fFtT]')(?<![fFtT][rR]')(?!'')[^'\\\r\n]*'"
+    r'|"(?<![fFtT]")(?<![fFtT][rR]")(?!"")[^"\\\r\n]*"'
+    r"|('''|\"\"\"|['\"])"
+    r"|(?:\r\n?|\n)" + _BLANK + r"([ \t\f]*)"
+    r"|(#[^\r\n]*)"
+    r"|\\(?:\r\n?|\n)"
+)
+_OPEN, _CLOSE, _QUOTE, _INDENT, _COMMENT = 1, 2, 3, 4, 5
+
+_ONLY_STATEMENT = re.compile(
+    r"(?:def|class|return|while|with|import|raise|del|pass|break|continue|global|nonlocal|assert)\b"
+    r"|async[ \t]+(?:def|with)\b"
+    r"|(?:try|finally|except|else)[ \t]*:(?!=)"
+    r"|except\b"
+    r"|elif\b"
+    r"|from[ \t]+[\w.]+[ \t]+import\b"
+    r"|@[\w. \t]+(?:\([^\r\n]*\))?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)[ \t\f]*(?:@|def\b|class\b|async\b)"
+    r"|[^\W\d]\w*(?:\.[^\W\d]\w*)+[ \t]*=(?!=)"
+)
+_LINE_END = re.compile(r"[^\r\n]*")
+_STRING = {
+    "'": re.compile(r"(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*(')?"),
+    '"': re.compile(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*(")?'),
+}
+_PREFIX = re.compile(r"(?<!\w)(?:[fFtT][rR]?|[rR][fFtT])\Z")
+_BREAK = re.compile(r"(?:\r\n?|\n)(?=(?:(?:async[ \t]+)?def|class|import|from)[ \t]+[^\W\d]|@[^\W\d])")
+
+
+class _Scanner:
+    """The pass over the characters of a text that finds its logical lines."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.repaired = False
+
+    def lines(self) -> Iterator[_Line]:
+        """Yield the logical lines; lines that are blank or a comment are in none."""
+        text, size = self.text, len(self.text)
+        lead = _LEAD.match(text)
+        assert lead is not None
+        indent, start = lead.span(1)
+        if lead.group(2) is not None:
+            return
+        search = _TOKEN.search
+        position, depth, comment = start, 0, -1
+        while start < size:
+            match = search(text, position)
+            if match is None:
+                break
+            position = match.end()
+            group = match.lastindex
+            if group is None:
+                continue
+            if group == _INDENT:
+                if depth and _ONLY_STATEMENT.match(text, position):
+                    self.repaired = True
+                    depth = 0
+                if depth:
+                    comment = -1
+                    continue
+                yield self._line(indent, start, comment, match.start())
+                indent, start = match.start(_INDENT), position
+                comment = -1
+                if text.startswith("#", position):
+                    return
+            elif group == _OPEN:
+                depth += 1
+            elif group == _CLOSE:
+                if depth:
+                    depth -= 1
+                else:
+                    self.repaired = True
+            elif group == _QUOTE:
+                position = self._string(match.start(), match.group(_QUOTE))
+            else:
+                comment = match.start()
+        if start < size:
+            self.repaired = self.repaired or depth > 0
+            yield self._line(indent, start, comment, size)
+
+    def _line(self, indent: int, start: int, comment: int, end: int) -> _Line:
+        text = self.text
+        while end > start and text[end - 1] in " \t\f":
+            end -= 1
+        code_end = end if comment < 0 else comment
+        while code_end > start and text[code_end - 1] in " \t\f":
+            code_end -= 1
+        return _Line(start, _column(text[indent:start]) if start > indent else 0, code_end, end)
+
+    def _string(self, start: int, quote: str) -> int:
+        """Return the end of the string whose opening quote starts at an offset."""
+        text = self.text
+        formatted = _PREFIX.search(text, max(0, start - 3), start) is not None
+        end = self._plain(start, quote)
+        if formatted and end > 0:
+            inside = text[start + len(quote) : end]
+            if inside.count("{") == inside.count("}") and "{{" not in inside and "}}" not in inside:
+                return end
+        if formatted:
+            raw = "r" in text[max(0, start - 2) : start].lower()
+            nested = _formatted_end(text, start + len(quote), quote, raw)
+            if nested is not None:
+                return nested
+        if end > 0:
+            return end
+        self.repaired = True
+        if len(quote) == 3:
+            broken = _BREAK.search(text, start)
+            return broken.start() if broken is not None else len(text)
+        return -end
+
+    def _plain(self, start: int, quote: str) -> int:
+        """Return the end of a string without nested quotes, negative where its closing quote is missing."""
+        text = self.text
+        if len(quote) == 1:
+            match = _STRING[quote].match(text, start + 1)
+            assert match is not None
+            return match.end() if match.group(1) else -match.end()
+        found = start + 3
+        while (found := text.find(quote, found)) >= 0:
+            slash = found
+            while slash > start + 3 and text[slash - 1] == "\\":
+                slash -= 1
+            if (found - slash) % 2 == 0:
+                return found + 3
+            found += 1
+        return -len(text)
+
+
+_LITERAL = re.compile(r"(?:[^{}\\'\"\r\n]|\{\{|\}\})+")
+_NAMED = re.compile(r"\\N\{[^{}\r\n]*\}")
+_FIELD = re.compile(
+    r"(?P<prefix>(?<!\w)(?:[fFtT][rR]?|[rR][fFtT]))?(?P<quote>'''|\"\"\"|['\"])"
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<spec>:)|(?P<comment>#[^\r\n]*)|(?P<break>\r\n?|\n)"
+)
+
+
+def _formatted_end(text: str, position: int, quote: str, raw: bool) -> int | None:
+    """Return the end of a formatted string whose fields may hold any string, None if it has none."""
+    size = len(text)
+    while position < size:
+        if text.startswith(quote, position):
+            return position + len(quote)
+        character = text[position]
+        if character == "\\":
+            named = None if raw else _NAMED.match(text, position)
+            if named is not None:
+                position = named.end()
+            elif text.startswith(("{", "}"), position + 1):
+                position += 1
+            else:
+                position += 3 if text.startswith("\r\n", position + 1) else 2
+        elif character == "{":
+            if text.startswith("{{", position):
+                position += 2
+                continue
+            end = _field_end(text, position + 1, quote, raw)
+            if end is None:
+                return None
+            position = end
+        elif character in "\r\n" and len(quote) == 1:
+            return None
+        else:
+            literal = _LITERAL.match(text, position)
+            position = literal.end() if literal is not None else position + 1
+    return None
+
+
+def _field_end(text: str, position: int, quote: str, raw: bool) -> int | None:
+    """Return the offset after the closing brace of a replacement field."""
+    depth = 0
+    while (match := _FIELD.search(text, position)) is not None:
+        position = match.end()
+        kind = match.lastgroup
+        if kind == "quote":
+            inner = match.group("quote")
+            if match.group("prefix"):
+                end = _formatted_end(text, position, inner, "r" in match.group("prefix").lower())
+            else:
+                end = _Scanner(text)._plain(match.start("quote"), inner)
+            if end is None or end < 0:
+                return None
+            position = end
+        elif kind == "open":
+            depth += 1
+        elif kind == "close":
+            if depth == 0:
+                return position if text[position - 1] == "}" else None
+            depth -= 1
+        elif kind == "spec" and depth == 0:
+            return _spec_end(text, position, quote, raw)
+    return None
+
+
+def _spec_end(text: str, position: int, quote: str, raw: bool) -> int | None:
+    """Return the offset after the brace that closes a format specification."""
+    size = len(text)
+    while position < size:
+        character = text[position]
+        if character == "}":
+            return position + 1
+        if text.startswith(quote, position) or (character in "\r\n" and len(quote) == 1):
+            return None
+        if character == "{":
+            end = _field_end(text, position + 1, quote, raw)
+            if end is None:
+                return None
+            position = end
+        else:
+            position += 2 if character == "\\" else 1
+    return None
+
+
+def _column(indent: str) -> int:
+    """Return the column that Python gives an indentation: tabs to multiples of eight, form feed to zero."""
+    column = 0
+    for character in indent:
+        column = 0 if character == "\f" else column + 8 - column % 8 if character == "\t" else column + 1
+    return column
+
+
+_WORD = re.compile(r"@|[^\W\d]\w*")
+_DEFINITION = re.compile(r"(?:async[ \t\f]+)?(def|class)\b[ \t\f]*([^\W\d]\w*)?")
+_BLOCK_WORDS = frozenset(
+    ["def", "class", "if", "elif", "else", "for", "while", "with", "try", "except", "finally", "async"]
+)
+_DECORATED = frozenset(["@", "def", "class", "async"])
+_CLAUSES: dict[str, frozenset[str]] = {
+    "else": frozenset(["if", "elif", "for", "while", "try", "except", "async"]),
+    "elif": frozenset(["if", "elif"]),
+    "except": frozenset(["try", "except"]),
+    "finally": frozenset(["try", "except", "else"]),
+}
+
+
+def _group(text: str, lines: list[_Line]) -> Iterator[Extent]:
+    """Gather the logical lines of a file to its statements."""
+    for first, last in _statements(text, lines, 0, len(lines), 0):
+        yield _extent(text, lines, first, last, True)
+
+
+def _statements(
+    text: str, lines: list[_Line], first: int, last: int, column: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of lines of the statements of a block that is indented to a column."""
+    index = first
+    while index < last:
+        start = index
+        own = lines[start].column
+        level = max(own, column)
+        word = _word(text, lines[start])
+        block = _opens(text, lines[start], word)
+        index += 1
+        while index < last:
+            line = lines[index]
+            if line.column > level:
+                if not block:
+                    break
+            elif line.column != own:
+                break
+            else:
+                following = _word(text, line)
+                if not (following in _DECORATED if word == "@" else word in _CLAUSES.get(following, ())):
+                    break
+                word = following
+                block = _opens(text, line, word)
+            index += 1
+        yield start, index
+
+
+def _word(text: str, line: _Line) -> str:
+    match = _WORD.match(text, line.start)
+    return match.group() if match is not None else ""
+
+
+def _opens(text: str, line: _Line, word: str) -> bool:
+    """Tell whether a logical line is the header of an indented block."""
+    return word in _BLOCK_WORDS or text[line.code_end - 1] == ":"
+
+
+def _extent(text: str, lines: list[_Line], first: int, last: int, split_class: bool) -> Extent:
+    start, end = lines[first].start, lines[last - 1].end
+    head = first
+    while head < last - 1 and text[lines[head].start] == "@":
+        head += 1
+    definition = _DEFINITION.match(text, lines[head].start)
+    if definition is None:
+        return Extent("statement", None, start, end)
+    name = definition.group(2)
+    if definition.group(1) == "def":
+        return Extent("function", name, start, end)
+    if not split_class or head + 1 >= last:
+        return Extent("class", name, start, end)
+    body = lines[head + 1].column
+    members = tuple(
+        _extent(text, lines, i, j, False) for i, j in _statements(text, lines, head + 1, last, body)
+    )
+    return Extent("class", name, start, end, lines[head].code_end, members)
+
+
+_REST = re.compile(r"[ \t\f]*;?[ \t\f]*(#[^\r\n]*)?")
+_COLON = re.compile(r"(?:[^:#]|#[^\r\n]*)*:")
+_NEWLINE = re.compile(r"[\r\n]")
+
+
+def from_ast(text: str, module: ast.Module) -> tuple[Extent, ...]:
+    """Return the extents of the statements of a module that CPython parsed."""
+    return _Extents(text).block(module.body, True)
+
+
+class _Extents:
+    """The conversion of CPython's positions, which count bytes, to extents."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.index = LineIndex(text)
+
+    def block(self, body: Sequence[ast.stmt], split_class: bool) -> tuple[Extent, ...]:
+        """Return the extents of a block; simple statements that share a line are one."""
+        extents: list[Extent] = []
+        for node in body:
+            extent = self.statement(node, split_class)
+            if extents and not _NEWLINE.search(self.text, extents[-1].end, extent.start):
+                extents[-1] = Extent("statement", None, extents[-1].start, extent.end)
+            elif extents and extent.start < extents[-1].end:
+                extents[-1] = Extent("statement", None, extents[-1].start, max(extents[-1].end, extent.end))
+            else:
+                extents.append(extent)
+        return tuple(extents)
+
+    def statement(self, node: ast.stmt, split_class: bool) -> Extent:
+        """Return the extent of a statement with its decorators and the comment on its last line."""
+        start = self.offset(node.lineno, node.col_offset)
+        end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        rest = _REST.match(self.text, end)
+        if rest is not None:
+            end = rest.end() if rest.group(1) else end
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return Extent("statement", None, start, end)
+        colon = self.offset(node.lineno, node.col_offset)
+        for decorator in node.decorator_list:
+            first = self.offset(decorator.lineno, decorator.col_offset)
+            start = min(start, self.text.rfind("@", 0, first))
+        if not isinstance(node, ast.ClassDef):
+            return Extent("function", node.name, start, end)
+        keywords = (keyword.value for keyword in node.keywords)
+        for part in (*node.bases, *keywords, *getattr(node, "type_params", ())):
+            colon = max(colon, self.offset(part.end_lineno, part.end_col_offset))
+        match = _COLON.match(self.text, colon)
+        members = self.block(node.body, False)
+        if not split_class or match is None or not _NEWLINE.search(self.text, match.end(), members[0].start):
+            return Extent("class", node.name, start, end)
+        return Extent("class", node.name, start, end, match.end(), members)
+
+    def offset(self, row: int, column: int) -> int:
+        """Return the offset of one of CPython's positions."""
+        return self.index.from_units(row - 1, column, "utf-8")

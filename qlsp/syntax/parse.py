@@ -1,0 +1,537 @@
+"""Chunks of a file as LibCST trees: parsed on demand, cached by text, with spans on demand."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from qlsp.syntax.chunks import Extent, Kind, from_ast, scan
+from qlsp.text import LineIndex, Source, Span
+
+CACHED_CHUNKS = 4096
+
+_CLASS = "class _:\n"
+_PASS = " pass"
+
+
+class ChunkError(Exception):
+    """A chunk that LibCST does not parse; ``legal`` if CPython accepts it."""
+
+    def __init__(self, message: str, offset: int, legal: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.legal = legal
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxProblem:
+    """A syntax error: where it is and what CPython says about it."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why and where a text does not parse, as offsets in that text."""
+
+    message: str
+    start: int
+    end: int
+    legal: bool = False
+
+
+class Unit:
+    """A top-level statement of a file, or a statement in the body of a top-level class.
+
+    ``start`` and ``end`` are offsets in the text of the segment.  The text of a class spans its members, its
+    tree is that of its header with a body of ``pass``.
+    """
+
+    __slots__ = (
+        "_names", "_segment_text", "_tree", "_wrapped",
+        "end", "index", "kind", "members", "name", "path", "segment", "start",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        path: str,
+        index: int,
+        segment: int,
+        segment_text: str,
+        extent: Extent,
+        wrapped: tuple[str, str, str],
+        members: tuple[Unit, ...],
+    ) -> None:
+        self.path = path
+        self.index = index
+        self.segment = segment
+        self.kind: Kind = extent.kind
+        self.name = extent.name
+        self.start = extent.start
+        self.end = extent.end
+        self.members = members
+        self._segment_text = segment_text
+        self._wrapped = wrapped
+        self._tree: _Tree | None = None
+        self._names: frozenset[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"Unit({self.index}, {self.kind}, {self.name!r}, {self.start}:{self.end})"
+
+    @property
+    def text(self) -> str:
+        """The source text of the chunk."""
+        return self._segment_text[self.start : self.end]
+
+    @property
+    def node(self) -> cst.BaseStatement:
+        """The tree of the chunk; raises ``ChunkError`` if LibCST does not parse it."""
+        return self._parsed().node
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the chunk may bind; more than it does, never fewer where the text is plain."""
+        if self._names is None:
+            self._names = _bound_names(self.kind, self.name, self.text)
+        return self._names
+
+    def ordinal(self, node: cst.CSTNode) -> int:
+        """Return the number of a node in the walk of the chunk; raises ``KeyError`` for a foreign node."""
+        return self._parsed().ordinals[id(node)]
+
+    def node_at(self, ordinal: int) -> cst.CSTNode:
+        """Return the node with a number."""
+        return self._parsed().nodes[ordinal]
+
+    def span(self, ordinal: int) -> Span:
+        """Return the place of a node in the file: without its own parentheses and leading comments."""
+        start, end = self._parsed().spans[ordinal]
+        return Span(self.start + start, self.start + end, self.segment)
+
+    def source(self, span: Span) -> str:
+        """Return the text of a span of the chunk's segment."""
+        return self._segment_text[span.start : span.end]
+
+    def _parsed(self) -> _Tree:
+        if self._tree is None:
+            tree = _parse(*self._wrapped)
+            if isinstance(tree, _Failure):
+                raise ChunkError(tree.message, self.start + tree.start, tree.legal)
+            self._tree = tree
+        return self._tree
+
+
+class FileSyntax:
+    """A file as chunks."""
+
+    def __init__(self, source: Source) -> None:
+        self.path = source.path
+        self.source = source
+        units: list[Unit] = []
+        index = 0
+        for segment, piece in enumerate(source.segments):
+            for extent in _extents(piece.text):
+                unit = _unit(source.path, index, segment, piece.text, extent)
+                units.append(unit)
+                index += 1 + len(unit.members)
+        self.units = tuple(units)
+        self.all_units: Mapping[int, Unit] = {
+            unit.index: unit for top in units for unit in (top, *top.members)
+        }
+        self._problems: tuple[SyntaxProblem, ...] | None = None
+
+    def problems(self) -> tuple[SyntaxProblem, ...]:
+        """Return the syntax errors: chunks that neither CPython nor LibCST parses."""
+        if self._problems is None:
+            self._problems = tuple(
+                problem
+                for segment, piece in enumerate(self.source.segments)
+                for problem in self._segment_problems(segment, piece.text)
+            )
+        return self._problems
+
+    def _segment_problems(self, segment: int, text: str) -> Iterator[SyntaxProblem]:
+        whole = _reject(text)
+        if whole is None:
+            return
+        found = newer = False
+        for unit in self.all_units.values():
+            if unit.segment != segment:
+                continue
+            prefix, body, suffix = unit._wrapped
+            failure = _reject(prefix + body + suffix)
+            if failure is None:
+                continue
+            if not isinstance(_parse(prefix, body, suffix), _Failure):
+                newer = True
+                continue
+            found = True
+            start = unit.start + min(max(failure.start - len(prefix), 0), len(body))
+            end = unit.start + min(max(failure.end - len(prefix), 0), len(body))
+            yield SyntaxProblem(Span(start, max(start, end), segment), failure.message)
+        if not found and not newer and _cst_module(text) is None:
+            yield SyntaxProblem(Span(whole.start, whole.end, segment), whole.message)
+
+
+def parse_file(source: Source) -> FileSyntax:
+    """Split a file to units; the trees of chunks seen before are used again."""
+    return FileSyntax(source)
+
+
+def _extents(text: str) -> tuple[Extent, ...]:
+    """Split a text; where the scan had to repair a text that CPython accepts, believe CPython."""
+    found = scan(text)
+    if found.repaired:
+        module = _ast(text)
+        if isinstance(module, ast.Module):
+            return from_ast(text, module)
+    return found.extents
+
+
+def _unit(path: str, index: int, segment: int, text: str, extent: Extent) -> Unit:
+    first_indent = _indent(text, extent.members[0].start) if extent.members else ""
+    members = []
+    for number, member in enumerate(extent.members, index + 1):
+        indent = _indent(text, member.start)
+        prefix = _CLASS + indent
+        if indent != first_indent:
+            prefix = f"{_CLASS}{first_indent}pass\n{indent}"
+        wrapped = (prefix, text[member.start : member.end], "")
+        members.append(Unit(path, number, segment, text, member, wrapped, ()))
+    if extent.header_end is not None:
+        header = text[extent.start : extent.header_end]
+        wrapped = ("", header, _PASS if header.endswith(":") else "")
+    else:
+        wrapped = (_indent(text, extent.start), text[extent.start : extent.end], "")
+    return Unit(path, index, segment, text, extent, wrapped, tuple(members))
+
+
+def _indent(text: str, start: int) -> str:
+    """Return the white space before a statement, from the last form feed or the line start on."""
+    begin = start
+    while begin > 0 and text[begin - 1] in " \t":
+        begin -= 1
+    return text[begin:start]
+
+
+class _Tree:
+    """A parsed chunk, and what is derived from it on demand; offsets count from the start of its text."""
+
+    __slots__ = ("_body", "_code", "_module", "_nodes", "_ordinals", "_prefix", "_spans", "node")
+
+    def __init__(
+        self, module: cst.Module, node: cst.BaseStatement, code: str, prefix: int, body: int
+    ) -> None:
+        self.node = node
+        self._module = module
+        self._code = code
+        self._prefix = prefix
+        self._body = body
+        self._nodes: list[cst.CSTNode] | None = None
+        self._ordinals: dict[int, int] | None = None
+        self._spans: list[tuple[int, int]] | None = None
+
+    @property
+    def nodes(self) -> list[cst.CSTNode]:
+        """All nodes in the order of the walk."""
+        if self._nodes is None:
+            self._nodes = list(walk(self.node))
+        return self._nodes
+
+    @property
+    def ordinals(self) -> dict[int, int]:
+        """The numbers of the nodes, by identity."""
+        if self._ordinals is None:
+            self._ordinals = {id(node): number for number, node in enumerate(self.nodes)}
+        return self._ordinals
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The offsets of the nodes, by number."""
+        if self._spans is None:
+            places = _places(self._module, self._code, self.ordinals)
+            size, prefix = self._body, self._prefix
+            whole = (prefix, prefix + size)
+            self._spans = [
+                (min(max(start - prefix, 0), size), min(max(end - prefix, 0), size))
+                for start, end in (places.get(id(node), whole) for node in self.nodes)
+            ]
+        return self._spans
+
+
+@lru_cache(maxsize=CACHED_CHUNKS)
+def _parse(prefix: str, body: str, suffix: str) -> _Tree | _Failure:
+    """Parse a chunk between a prefix that holds its indentation and a suffix."""
+    code = prefix + body + suffix
+    module = _cst_module(code)
+    node = _only_statement(module, prefix) if module is not None else None
+    if module is not None and node is not None:
+        return _Tree(module, node, code, len(prefix), len(body))
+    failure = _reject(code)
+    if failure is None:
+        return _Failure("legal Python that this parser does not read", 0, 0, legal=True)
+    start = min(max(failure.start - len(prefix), 0), len(body))
+    end = min(max(failure.end - len(prefix), 0), len(body))
+    return _Failure(failure.message, start, max(start, end))
+
+
+def _only_statement(module: cst.Module, prefix: str) -> cst.BaseStatement | None:
+    """Return the one statement of a chunk that was parsed under a prefix."""
+    if not prefix.startswith(_CLASS):
+        return module.body[0] if len(module.body) == 1 else None
+    owner = module.body[0]
+    if len(module.body) != 1 or not isinstance(owner, cst.ClassDef):
+        return None
+    extra = prefix.count("pass\n")
+    body = owner.body.body
+    node = body[-1]
+    return node if len(body) == 1 + extra and isinstance(node, cst.BaseStatement) else None
+
+
+def _cst_module(code: str) -> cst.Module | None:
+    """Parse a text with LibCST; every failure, a panic of its native part included, is None."""
+    try:
+        return cst.parse_module(code)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:
+        return None
+
+
+def _ast(code: str) -> ast.Module | Exception:
+    """Parse a text with CPython, or return its exception."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return error
+
+
+_LINE_NUMBER = re.compile(r" \(detected at line \d+\)| on line \d+")
+
+
+def _reject(code: str) -> _Failure | None:
+    """Return CPython's syntax error for a text, as offsets, or None if it accepts the text."""
+    error = _ast(code)
+    if isinstance(error, ast.Module):
+        return None
+    if isinstance(error, UnicodeEncodeError):
+        return _Failure("invalid character: lone surrogate", error.start, error.end)
+    if not isinstance(error, SyntaxError) or error.lineno is None:
+        place = code.find("\0")
+        if place >= 0:
+            return _Failure("source code cannot contain null bytes", place, place + 1)
+        return _Failure("too deeply nested", 0, 0)
+    index = LineIndex(code)
+    start = index.offset(error.lineno, error.offset or 1)
+    if error.end_lineno and error.end_offset and error.end_offset > 0:
+        end = index.offset(error.end_lineno, error.end_offset)
+    else:
+        end = start
+    message = _LINE_NUMBER.sub("", error.msg or "invalid syntax")
+    return _Failure(message, start, max(start, min(end, len(code))))
+
+
+# ---- walk -------------------------------------------------------------------------------------------------
+
+_WHITESPACE_TYPES = (
+    cst.BaseParenthesizableWhitespace,
+    cst.TrailingWhitespace,
+    cst.EmptyLine,
+    cst.Newline,
+    cst.Comment,
+)
+_WHITESPACE_FIELDS = frozenset(["leading_lines", "lines_after_decorators", "header", "footer", "indent"])
+
+
+class _Fields(dict[type, tuple[str, ...]]):
+    """For each class of nodes, the fields that may hold nodes other than white space, last one first."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        names: list[str] = []
+        for name, spec in kind.__dataclass_fields__.items():  # type: ignore[attr-defined]
+            plain = spec.type in (str, "str", bool, "bool", int, "int")
+            if plain or "whitespace" in name or name in _WHITESPACE_FIELDS or name.startswith("_"):
+                continue
+            names.append(name)
+        fields = self[kind] = tuple(reversed(names))
+        return fields
+
+
+_FIELDS = _Fields()
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield a node and all nodes below it, parents first, white space left out."""
+    stack: list[Any] = [node]
+    pop, push, extend, fields = stack.pop, stack.append, stack.extend, _FIELDS
+    sequences, sentinel = (tuple, list), cst.MaybeSentinel
+    while stack:
+        current = pop()
+        yield current
+        for name in fields[type(current)]:
+            value = getattr(current, name)
+            if value is None or value.__class__ is sentinel:
+                continue
+            if isinstance(value, sequences):
+                if value:
+                    extend(value[::-1])
+            elif isinstance(value, cst.CSTNode):
+                push(value)
+
+
+# ---- spans ------------------------------------------------------------------------------------------------
+
+
+def _places(module: cst.Module, code: str, wanted: Mapping[int, int]) -> Mapping[int, tuple[int, int]]:
+    """Return the offsets of the wanted nodes in the code of a module, by identity."""
+    places = _recorded(module, code, wanted)
+    return _provided(module, code, wanted) if places is None else places
+
+
+def _provided(module: cst.Module, code: str, wanted: Mapping[int, int]) -> Mapping[int, tuple[int, int]]:
+    """Ask LibCST's own provider: slow, but public."""
+    index = LineIndex(code)
+    ranges = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
+    return {
+        id(node): (
+            index.offset(place.start.line, place.start.column + 1),
+            index.offset(place.end.line, place.end.column + 1),
+        )
+        for node, place in ranges.items()
+        if id(node) in wanted
+    }
+
+
+try:
+    from libcst._nodes.internal import CodegenState
+except ImportError:
+
+    def _recorded(
+        module: cst.Module, code: str, wanted: Mapping[int, int]
+    ) -> Mapping[int, tuple[int, int]] | None:
+        return None
+
+else:
+
+    class _Syntactic:
+        """The part of a node's code that counts as its place."""
+
+        __slots__ = ("end_node", "node", "recorder", "start", "start_node")
+
+        def __init__(
+            self,
+            recorder: _Recorder,
+            node: cst.CSTNode,
+            start_node: cst.CSTNode | None,
+            end_node: cst.CSTNode | None,
+        ) -> None:
+            self.recorder = recorder
+            self.node = node
+            self.start_node = start_node
+            self.end_node = end_node
+            self.start = 0
+
+        def __enter__(self) -> None:
+            self.start = len(self.recorder.tokens)
+
+        def __exit__(self, *_: object) -> None:
+            places = self.recorder.places
+            start, end = self.start, len(self.recorder.tokens)
+            if self.start_node is not None:
+                start = places[id(self.start_node)][0]
+            if self.end_node is not None:
+                end = places[id(self.end_node)][1]
+            places[id(self.node)] = (start, end)
+
+    class _Recorder(CodegenState):
+        """Prints a tree and notes, for wanted nodes, the numbers of their first and last tokens."""
+
+        def __init__(self, module: cst.Module, wanted: Mapping[int, int]) -> None:
+            super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
+            self.wanted = wanted
+            self.places: dict[int, tuple[int, int]] = {}
+            self.begun: list[int] = []
+
+        def before_codegen(self, node: cst.CSTNode) -> None:
+            self.begun.append(len(self.tokens))
+
+        def after_codegen(self, node: cst.CSTNode) -> None:
+            start = self.begun.pop()
+            key = id(node)
+            if key in self.wanted and key not in self.places:
+                self.places[key] = (start, len(self.tokens))
+
+        def record_syntactic_position(  # type: ignore[override]
+            self,
+            node: cst.CSTNode,
+            *,
+            start_node: cst.CSTNode | None = None,
+            end_node: cst.CSTNode | None = None,
+        ) -> _Syntactic:
+            return _Syntactic(self, node, start_node, end_node)
+
+    def _recorded(
+        module: cst.Module, code: str, wanted: Mapping[int, int]
+    ) -> Mapping[int, tuple[int, int]] | None:
+        """Print the module with a recorder; None where that does not work or does not give back the code."""
+        recorder = _Recorder(module, wanted)
+        try:
+            module._codegen(recorder)
+        except RecursionError:
+            raise
+        except Exception:
+            return None
+        offsets = [0]
+        total = 0
+        for token in recorder.tokens:
+            total += len(token)
+            offsets.append(total)
+        if "".join(recorder.tokens) != code:
+            return None
+        last = len(offsets) - 1
+        return {
+            key: (offsets[min(start, last)], offsets[min(end, last)])
+            for key, (start, end) in recorder.places.items()
+        }
+
+
+# ---- names ------------------------------------------------------------------------------------------------
+
+_IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_BINDING = re.compile(
+    r"(?:^|[;:=])[ \t\f]*([^\W\d(\[*][\w \t,.*()\[\]'\"-]*?|[(\[*][\w\s,.*()\[\]]*?)[ \t]*(?::[^=\r\n]*)?"
+    r"(?=(?:[-+*/%&|^@]|//|<<|>>|\*\*)?=(?!=))",
+    re.MULTILINE,
+)
+_IMPORTED = re.compile(r"\bimport\b[ \t\f\\\r\n]*(\([^)]*\)?|[^;#\r\n\\]*(?:\\(?:\r\n?|\n)[^;#\r\n\\]*)*)")
+_FOR = re.compile(r"\bfor\b\s*(.+?)\s*\bin\b", re.DOTALL)
+_AS = re.compile(r"\bas\b[ \t\\\r\n]*(\([^)]*\)?|\[[^\]]*\]?|[\w.]+)")
+_WALRUS = re.compile(r"([^\W\d]\w*)\s*:=")
+_NESTED = re.compile(r"\b(?:def|class|type|global)[ \t\f]+([^\W\d][\w, \t]*)")
+_CASE = re.compile(r"^[ \t\f]*case\b(.*)", re.MULTILINE)
+_NO_NAMES = frozenset(
+    ["and", "as", "await", "else", "for", "if", "import", "in", "is", "lambda", "not", "or"]
+)
+
+
+def _bound_names(kind: Kind, name: str | None, text: str) -> frozenset[str]:
+    """Return names that a statement may bind in its scope."""
+    if kind != "statement":
+        return frozenset([name] if name is not None else [])
+    names: set[str] = set()
+    for pattern in (_BINDING, _IMPORTED, _FOR, _AS, _WALRUS, _NESTED, _CASE):
+        for match in pattern.finditer(text):
+            names.update(_IDENTIFIER.findall(match.group(1)))
+    return frozenset(names - _NO_NAMES)
