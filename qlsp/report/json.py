@@ -1,0 +1,59 @@
+"""The findings as a JSON array, for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qlsp.diagnostics import Diagnostic, Fix
+from qlsp.messages import render, rule_url
+from qlsp.report import Locator
+from qlsp.text import Place, Source
+
+
+def report(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], locale: str = "en") -> str:
+    """The findings as JSON; an empty array where there are none."""
+    locator = Locator(sources)
+    return json.dumps([_finding(item, locator, locale) for item in diagnostics], indent=2) + "\n"
+
+
+def _finding(item: Diagnostic, locator: Locator, locale: str) -> dict[str, Any]:
+    fixes = [_fix(fix, locator, locale) for fix in item.fixes]
+    return {
+        "code": item.code,
+        "name": item.name,
+        "severity": item.severity.value,
+        "message": render(item.message, locale),
+        "predicts": item.predicts.value,
+        "assumes": render(item.assumes, locale) if item.assumes else None,
+        **_place(item.place, locator),
+        "url": rule_url(item.name),
+        "related": [
+            {"message": render(related.message, locale), **_place(related.place, locator)}
+            for related in item.related
+        ],
+        "fixes": fixes,
+        "fix": fixes[0] if fixes else None,
+    }
+
+
+def _fix(fix: Fix, locator: Locator, locale: str) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability.value,
+        "message": render(fix.title, locale),
+        "reason": render(fix.reason, locale),
+        "edits": [
+            {"content": edit.content, **_place(Place(edit.path, edit.span), locator)} for edit in fix.edits
+        ],
+    }
+
+
+def _place(place: Place, locator: Locator) -> dict[str, Any]:
+    at = locator.locate(place)
+    return {
+        "filename": place.path,
+        "cell": at.cell,
+        "location": {"row": at.row, "column": at.column},
+        "end_location": {"row": at.end_row, "column": at.end_column},
+    }
