@@ -49,9 +49,9 @@ class HorizonConfig:
 class Config:
     """The values of one run: defaults, then the configuration file, then the command line.
 
-    ``root`` is the folder that relative patterns and paths start from. Selectors in ``select``, ``ignore``,
-    ``extend_select``, ``fixable``, ``unfixable``, ``per_file_ignores`` and ``severity`` are codes, prefixes of
-    codes, or names.
+    ``root`` is the folder that relative patterns and paths start from. Selectors (in ``select``, ``ignore``,
+    ``extend_select``, ``fixable``, ``unfixable``, ``per_file_ignores`` and ``severity``) are codes, prefixes
+    of codes, or names.
     """
 
     root: str = "."
@@ -264,7 +264,7 @@ def _inline_table(argument: str) -> dict[str, object]:
         return _parse(argument)
     except ValueError as error:
         key, _, value = (part.strip() for part in argument.partition("="))
-        hint = f"; a string needs quotes: {key} = \"{value}\"" if value and value[0].isalpha() else ""
+        hint = f'; a string needs quotes: {key} = "{value}"' if value and value[0].isalpha() else ""
         raise ConfigError(f"--config {argument}: {error}{hint}") from error
 
 
@@ -356,8 +356,8 @@ def excluded(config: Config, path: str) -> bool:
 def path_matches(config: Config, path: str, pattern: str) -> bool:
     """Does the pattern name this path or a folder above it?
 
-    A pattern without a slash is compared with each part of the path, one with a slash with the whole path; both
-    start from the folder of the configuration file.
+    A pattern without a slash is compared with each part of the path, one with a slash with the whole path;
+    both start from the folder of the configuration file.
     """
     relative = _relative(path, config.root)
     parts = relative.split("/")

@@ -41,9 +41,7 @@ def _summary(diagnostics: Sequence[Diagnostic], files: int | None) -> str:
     if not diagnostics:
         return f"No findings{where}.\n"
     by_severity = Counter(item.severity for item in diagnostics)
-    parts = [
-        f"{by_severity[severity]} {severity.value}" for severity in Severity if by_severity[severity]
-    ]
+    parts = [f"{by_severity[severity]} {severity.value}" for severity in Severity if by_severity[severity]]
     return f"{_count(len(diagnostics), 'finding')}{where}: {', '.join(parts)}.\n"
 
 
@@ -89,7 +87,7 @@ class _Writer:
         before = at.row - 1
         for row in _shown_rows(at):
             if row != before + 1:
-                yield self._paint("..." + " " * (gutter - 2) + "|", _BLUE)
+                yield self._paint("...", _BLUE)
             before = row
             line = index.line_text(row)
             start = at.column - 1 if row == at.row else len(line) - len(line.lstrip())

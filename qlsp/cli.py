@@ -1,0 +1,446 @@
+"""The command line. Commands import the library themselves, so that ``--version`` and ``explain`` are fast."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from qlsp import __version__
+from qlsp.config import (
+    FAIL_ON,
+    MODES,
+    WORKFLOWS,
+    Config,
+    ConfigError,
+    did_you_mean,
+    excluded,
+    from_options,
+    matches,
+    selected,
+    selectors_of,
+)
+from qlsp.diagnostics import Diagnostic, Message, Severity
+
+if TYPE_CHECKING:
+    from qlsp.engine import CheckResult, Statistics
+    from qlsp.qmap import MapRoot
+    from qlsp.report import Locator
+    from qlsp.rules.api import Rule
+
+OK, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+"""Exit statuses: nothing left to report, findings, the tool or its arguments failed, Ctrl-C."""
+
+STDIN = "-"
+
+TOP_REASONS = 10
+PLACES_PER_REASON = 3
+
+
+class UsageError(Exception):
+    """Arguments that cannot be used; the message is one line for the user."""
+
+
+def run() -> None:
+    """Entry point of the ``qlsp`` command."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command and return the exit status; no exception gets out, and no traceback is shown."""
+    try:
+        arguments = _parser().parse_args(argv)
+        command: Callable[[argparse.Namespace], int] = arguments.command
+        return command(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else OK
+    except (ConfigError, UsageError) as error:
+        _complain(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("QLSP_DEBUG"):
+            traceback.print_exc()
+        message = " ".join(str(error).split())
+        _complain(f"internal error: {type(error).__name__}: {message}; please report it")
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qlsp", description="Finds quantization mistakes in PyTorch source code.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"qlsp {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    check = commands.add_parser("check", help="report findings in files and folders", allow_abbrev=False)
+    check.set_defaults(command=_check)
+    check.add_argument(
+        "paths", nargs="*", default=["."], metavar="PATH", help="files or folders, or - for standard input"
+    )
+    check.add_argument("--stdin-filename", metavar="PATH", help="the file that standard input stands for")
+    for option, text in (
+        ("--select", "rules to use: codes, prefixes or names"),
+        ("--ignore", "rules not to use"),
+        ("--extend-select", "rules to use besides the selected ones"),
+    ):
+        check.add_argument(option, action="append", type=_names, metavar="RULES", help=text)
+    check.add_argument("--fail-on", choices=FAIL_ON, help="exit 1 for findings of this severity or worse")
+    check.add_argument("--exit-zero", action="store_true", help="exit 0 although there are findings")
+    check.add_argument(
+        "--output-format",
+        choices=("full", "concise", "json"),
+        help="full is the default on a terminal, concise elsewhere",
+    )
+    check.add_argument("--output-file", metavar="FILE", help="write the report there")
+    check.add_argument("--statistics", action="store_true", help="say on stderr what could be decided")
+    check.add_argument("-v", "--verbose", action="store_true", help="with --statistics: list every place")
+    _add_config_options(check)
+
+    inspect = commands.add_parser("inspect", help="show the quantization map of models", allow_abbrev=False)
+    inspect.set_defaults(command=_inspect)
+    inspect.add_argument("targets", nargs="+", metavar="PATH[:CLASS]", help="files or folders")
+    inspect.add_argument("--output-format", choices=("text", "json"), default="text")
+    _add_config_options(inspect)
+
+    explain = commands.add_parser(
+        "explain", help="print the page of a rule, or of the rule behind an error text", allow_abbrev=False
+    )
+    explain.set_defaults(command=_explain)
+    explain.add_argument("words", nargs="*", metavar="RULE", help="a code, a name, or a pasted error text")
+    explain.add_argument("--all", action="store_true", help="every rule")
+    explain.add_argument("--output-format", choices=("text", "json", "markdown"), default="text")
+    return parser
+
+
+def _add_config_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE | KEY=VALUE",
+        help="a configuration file, or one value as TOML; may be repeated",
+    )
+    parser.add_argument("--isolated", action="store_true", help="read no configuration file")
+    parser.add_argument("--workflow", choices=WORKFLOWS, help="how the models are quantized")
+    parser.add_argument("--mode", choices=MODES, help="post-training, or quantization-aware training")
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(name for name in (part.strip() for part in value.split(",")) if name)
+
+
+# check
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    if STDIN not in arguments.paths and arguments.stdin_filename is not None:
+        raise UsageError("--stdin-filename needs - among the paths")
+    config = _config(arguments, [arguments.stdin_filename if p == STDIN else p for p in arguments.paths])
+    _require_known_rules(config)
+    files = collect([path for path in arguments.paths if path != STDIN], config)
+    texts: dict[str, str] = {}
+    unreadable: list[Diagnostic] = []
+    if STDIN in arguments.paths:
+        _read_stdin(arguments.stdin_filename or STDIN, config, texts, unreadable)
+
+    from qlsp.engine import check
+
+    result = check([*texts, *(path for path in files.paths if path not in texts)], config, texts)
+    diagnostics = [*unreadable, *result.diagnostics]
+    report = _report(arguments, result, diagnostics)
+    _write(report, arguments.output_file)
+    if arguments.statistics:
+        _complain_lines(_statistics_lines(result, arguments.verbose))
+    for line in files.complaints:
+        _complain(line)
+    if result.crashed or files.failed:
+        return FAILED
+    left = any(item.severity.rank >= config.fail_on.rank for item in diagnostics)
+    return FINDINGS if left and not arguments.exit_zero else OK
+
+
+def _config(arguments: argparse.Namespace, paths: Iterable[str | None]) -> Config:
+    """The configuration nearest to what the paths have in common, changed by the options."""
+    config = from_options(arguments.isolated, arguments.config, _common_folder(paths))
+    changes: dict[str, object] = {}
+    for name in ("select", "ignore", "extend_select"):
+        if (groups := getattr(arguments, name, None)) is not None:
+            changes[name] = tuple(selector for group in groups for selector in group)
+    for name in ("workflow", "mode"):
+        if (value := getattr(arguments, name)) is not None:
+            changes[name] = value
+    if getattr(arguments, "fail_on", None) is not None:
+        changes["fail_on"] = Severity(arguments.fail_on)
+    return replace(config, **changes)  # type: ignore[arg-type]
+
+
+def _common_folder(paths: Iterable[str | None]) -> str:
+    try:
+        return os.path.commonpath([os.path.realpath(path or ".") for path in paths])
+    except ValueError:  # different drives
+        return "."
+
+
+def _require_known_rules(config: Config) -> None:
+    rules = _rules()
+    for key, selector in selectors_of(config):
+        if not any(matches(selector, rule.meta) for rule in rules):
+            known = [word for rule in rules for word in (rule.meta.code, rule.meta.name)]
+            raise ConfigError(f"unknown rule {selector} in {key}" + did_you_mean(selector, known))
+
+
+def _rules() -> tuple[Rule, ...]:
+    from qlsp.rules.api import all_rules
+
+    return all_rules()
+
+
+def _read_stdin(name: str, config: Config, texts: dict[str, str], unreadable: list[Diagnostic]) -> None:
+    from qlsp.text import Place, SourceError, Span, decode
+
+    try:
+        texts[name] = decode(name, sys.stdin.buffer.read()).text
+    except SourceError as error:
+        rule = next(rule.meta for rule in _rules() if rule.meta.code == "QL001")
+        if selected(config, rule, name):
+            message = Message.of("unreadable-file", error=error)
+            place = Place(name, Span(0, 0))
+            unreadable.append(Diagnostic(rule.code, rule.name, message, Severity.ERROR, place))
+
+
+@dataclass(slots=True)
+class Collection:
+    """The files to check, and what to say about the named paths that gave none."""
+
+    paths: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    failed: bool = False
+
+    def fail(self, complaint: str) -> None:
+        """A named path that cannot be checked."""
+        self.complaints.append(complaint)
+        self.failed = True
+
+
+def collect(named: Iterable[str], config: Config) -> Collection:
+    """Python files of the named paths, each once: files as they are, folders searched."""
+    found = Collection()
+    seen: set[str] = set()
+    for path in named:
+        if os.path.isdir(path):
+            files = list(_walk(path, config, found))
+            if not files and not found.failed:
+                found.complaints.append(f"{path}: no Python files")
+        elif path.endswith(".ipynb"):
+            found.fail(f"{path}: notebooks are not supported")
+            continue
+        elif os.path.lexists(path):
+            files = [path]
+        else:
+            found.fail(f"{path}: no such file or folder")
+            continue
+        for file in files:
+            real = os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                found.paths.append(file)
+    return found
+
+
+def _walk(folder: str, config: Config, found: Collection) -> Iterator[str]:
+    """Regular ``*.py`` files below a folder, sorted. Links to folders are not followed, so there is no loop."""
+
+    def unreadable(error: OSError) -> None:
+        found.fail(f"{error.filename}: {error.strerror}")
+
+    for parent, folders, files in os.walk(folder, onerror=unreadable):
+        folders[:] = sorted(
+            name for name in folders if not _skipped(os.path.join(parent, name), name, config, folder=True)
+        )
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(parent, name))
+            if name.endswith(".py") and os.path.isfile(path) and not _skipped(path, name, config):
+                yield path
+
+
+def _skipped(path: str, name: str, config: Config, *, folder: bool = False) -> bool:
+    if name.startswith(".") or excluded(config, path):
+        return True
+    return folder and os.path.exists(os.path.join(path, "pyvenv.cfg"))
+
+
+def _report(arguments: argparse.Namespace, result: CheckResult, diagnostics: Sequence[Diagnostic]) -> str:
+    from qlsp.report import concise, full
+    from qlsp.report import json as json_report
+
+    on_terminal = arguments.output_file is None and sys.stdout.isatty()
+    chosen = arguments.output_format or ("full" if on_terminal else "concise")
+    if chosen == "json":
+        return json_report.report(diagnostics, result.sources)
+    if chosen == "concise":
+        return concise.report(diagnostics, result.sources)
+    color = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return full.report(diagnostics, result.sources, files=result.statistics.files, color=color)
+
+
+def _statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
+    from qlsp.report import Locator
+
+    statistics = result.statistics
+    yield f"files: {statistics.files} checked, {statistics.parsed} parsed"
+    for kind, (decided, found) in statistics.by_kind.items():
+        yield f"{kind}: {decided} of {found} decided"
+    yield from _undecided_lines(statistics, Locator(result.sources), every_place)
+    counts = ", ".join(f"{code} {count}" for code, count in sorted(statistics.findings.items()))
+    yield f"findings: {counts or 'none'}"
+
+
+def _undecided_lines(statistics: Statistics, locator: Locator, every_place: bool) -> Iterator[str]:
+    reasons = Counter((kind, reason) for kind, reason, _ in statistics.undecided)
+    ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    shown = ranked if every_place else ranked[:TOP_REASONS]
+    for (kind, reason), count in shown:
+        yield f"undecided: {count} {kind}: {reason}"
+        places = [place for *key, place in statistics.undecided if tuple(key) == (kind, reason)]
+        listed = places if every_place else places[:PLACES_PER_REASON]
+        yield from (f"  {locator.name(place)}" for place in listed)
+        if len(places) > len(listed):
+            yield f"  and {len(places) - len(listed)} more (-v lists them)"
+    if len(ranked) > len(shown):
+        yield f"undecided: {len(ranked) - len(shown)} more reasons (-v lists them)"
+
+
+# inspect
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    targets = [_split_target(target) for target in arguments.targets]
+    config = _config(arguments, [path for path, _ in targets])
+
+    from qlsp.engine import quant_map
+    from qlsp.report import map as map_report
+
+    roots: list[MapRoot] = []
+    complaints: list[str] = []
+    failed = False
+    for class_name in dict.fromkeys(name for _, name in targets):
+        files = collect([path for path, name in targets if name == class_name], config)
+        found = quant_map(_readable(files), config, class_name)
+        roots += [root for root in found if root not in roots]
+        if class_name is not None and not found:
+            files.fail(f"{class_name}: no model of this name")
+        complaints += files.complaints
+        failed = failed or files.failed
+    if arguments.output_format == "json":
+        _write(map_report.as_json(roots))
+    else:
+        _write(map_report.as_text(roots))
+        if not roots and not complaints:
+            complaints.append("no quantized model found")
+    for line in complaints:
+        _complain(line)
+    return FAILED if failed else OK
+
+
+def _readable(files: Collection) -> list[str]:
+    from qlsp.text import SourceError, read_source
+
+    paths = []
+    for path in files.paths:
+        try:
+            read_source(path)
+        except SourceError as error:
+            files.fail(f"{path}: {error}")
+        else:
+            paths.append(path)
+    return paths
+
+
+def _split_target(target: str) -> tuple[str, str | None]:
+    path, colon, name = target.rpartition(":")
+    if colon and path and name.isidentifier() and not os.path.lexists(target):
+        return path, name
+    return target, None
+
+
+# explain
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    wanted = " ".join(arguments.words).strip()
+    if bool(wanted) == arguments.all:
+        raise UsageError("explain needs a rule, an error text or --all")
+    exact = [rule for rule in _rules() if wanted in (rule.meta.code, rule.meta.name)]
+    rules = list(_rules()) if arguments.all else exact or _rules_about(wanted)
+
+    from qlsp.report import page
+
+    if arguments.output_format == "json":
+        records = [page.as_record(rule.meta, rule.page) for rule in rules]
+        _write(json.dumps(records[0] if exact else records, indent=2) + "\n")
+    else:
+        write_page = page.as_markdown if arguments.output_format == "markdown" else page.as_text
+        _write("\n\n".join(write_page(rule.meta, rule.page) for rule in rules))
+    return OK
+
+
+def _rules_about(text: str) -> list[Rule]:
+    """The rules whose pages quote the most of a pasted error text."""
+    from qlsp.report.page import match_length
+
+    lengths = [(match_length(rule.page, text), rule) for rule in _rules()]
+    best = max((length for length, _ in lengths), default=0)
+    if not best:
+        known = [word for rule in _rules() for word in (rule.meta.code, rule.meta.name)]
+        what = "unknown rule" if re.fullmatch(r"[\w-]+", text) else "no rule quotes this error text:"
+        raise UsageError(f"{what} {text}" + did_you_mean(text, known))
+    return [rule for length, rule in lengths if length == best]
+
+
+# output
+
+
+def _write(text: str, path: str | None = None) -> None:
+    """Print the report, or write it to a file. A reader that went away is no error."""
+    if path is not None:
+        try:
+            with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                file.write(text)
+        except OSError as error:
+            raise UsageError(f"--output-file {path}: {error.strerror}") from error
+        return
+    _tolerate_any_text(sys.stdout)
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise UsageError(f"cannot write the report: {error.strerror}") from error
+
+
+def _complain(line: str) -> None:
+    _complain_lines([f"qlsp: {line}"])
+
+
+def _complain_lines(lines: Iterable[str]) -> None:
+    _tolerate_any_text(sys.stderr)
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def _tolerate_any_text(stream: object) -> None:
+    """Print what the terminal's encoding lacks as escapes, instead of failing."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
