@@ -1,4 +1,4 @@
-"""The command line. Commands import the library themselves, so that ``--version`` and ``explain`` are fast."""
+"""The command line. Commands import the library themselves: ``--version`` and ``explain`` stay fast."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def collect(named: Iterable[str], config: Config) -> Collection:
 
 
 def _walk(folder: str, config: Config, found: Collection) -> Iterator[str]:
-    """Regular ``*.py`` files below a folder, sorted. Links to folders are not followed, so there is no loop."""
+    """Regular ``*.py`` files below a folder, sorted; links to folders are not followed, so no loop occurs."""
 
     def unreadable(error: OSError) -> None:
         found.fail(f"{error.filename}: {error.strerror}")

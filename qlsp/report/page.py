@@ -75,7 +75,7 @@ def summary(docstring: str) -> str:
 def match_length(docstring: str, error: str) -> int:
     """How much of a pasted error text the page quotes: characters of its longest quotation in the text, or 0.
 
-    A quotation is a code span of the page; ``...`` in it stands for anything, and so does a lone capital ``X``.
+    A quotation is a code span of the page; ``...`` in it stands for anything, and so does a lone ``X``.
     A text that is itself part of a quotation counts too.
     """
     text = " ".join(error.split())
