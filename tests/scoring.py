@@ -165,7 +165,20 @@ def check_in_process(paths: Sequence[Path], settings: Sequence[str]) -> list[Fou
 
 def configuration(settings: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> Any:
     """A configuration from ``KEY = VALUE`` settings and a table as it stands under ``[tool.qlsp]``."""
-    raise NotImplementedError
+    from qlsp.config import from_options
+
+    return from_options(isolated=True, config_args=[*settings, *_settings(values or {})])
+
+
+def _settings(table: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """A table as ``KEY = VALUE`` settings; JSON spells these values as TOML does."""
+    settings = []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            settings += _settings(value, f"{prefix}{json.dumps(key)}.")
+        else:
+            settings.append(f"{prefix}{json.dumps(key)} = {json.dumps(value)}")
+    return settings
 
 
 def check_texts(texts: Mapping[str, str], config: Any = None) -> list[Found]:

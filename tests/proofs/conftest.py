@@ -1,0 +1,6 @@
+"""Makes the helpers of ``tests`` importable from here."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

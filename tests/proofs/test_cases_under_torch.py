@@ -1,0 +1,76 @@
+"""The Markdown cases, run: torch's own warnings, exceptions and scales must be what the pages expect."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from mdtest import Case, cases_of
+from running import QUANTIZED_TWICE, Seen, agrees, run, shown
+
+OBSERVED = {
+    "cat-mixed-scales": "cat_warnings",
+    "quantstub-on-quantized": "quantized_twice",
+    "quantstub-reused": "stub_reused",
+}
+
+RULES = list(cases_of("rules"))
+SEMANTICS = list(cases_of("semantics"))
+
+
+def with_net(case: Case) -> bool:
+    """Does the last file define ``Net``, so that the case must say how to run it?"""
+    if case.inputs is not None:
+        return True
+    return "class Net(" in case.files[-1].text
+
+
+def ran(case: Case, folder: Path) -> Seen:
+    assert case.inputs is not None, "a case with a class Net needs a json inputs block"
+    if "skip" in case.inputs:
+        pytest.skip(case.inputs["skip"])
+    return run(case.texts(), folder.resolve(), case.inputs)
+
+
+@pytest.mark.parametrize("case", [case for case in RULES if with_net(case)], ids=lambda case: case.id)
+def test_rule_case(case: Case, tmp_path: Path) -> None:
+    seen = ran(case, tmp_path)
+    assert case.inputs is not None
+    expected = {
+        rule: {(file.name, row) for file in case.files for row, _, name in file.expected() if name == rule}
+        for rule in OBSERVED
+    }
+    observed = {rule: getattr(seen, attribute) for rule, attribute in OBSERVED.items()}
+    if case.inputs.get("shared"):
+        del expected["quantstub-reused"], observed["quantstub-reused"]
+    assert observed == expected
+    if expected["quantstub-on-quantized"]:
+        assert seen.raised and QUANTIZED_TWICE in seen.raised[0][0]
+        assert seen.raised[0][1] in expected["quantstub-on-quantized"]
+    else:
+        assert seen.raised == []
+
+
+@pytest.mark.parametrize("case", [case for case in SEMANTICS if with_net(case)], ids=lambda case: case.id)
+def test_semantics_case(case: Case, tmp_path: Path) -> None:
+    seen = ran(case, tmp_path)
+    assert seen.raised == []
+    wrong = []
+    rows = {(file.name, row): text for file in case.files for row, text in file.revealed().items()}
+    for place, value, model in seen.revealed:
+        text = rows[place]
+        if text is not None and not agrees(text, value, model):
+            wrong.append(f"{place[0]}:{place[1]} expects {text}, is {shown(value)}")
+    assert not wrong, "\n".join(["", *wrong])
+    unreached = set(rows) - {place for place, _, _ in seen.revealed}
+    allowed = set(case.inputs.get("unreached", [])) if case.inputs else set()
+    assert {row for _, row in unreached} == allowed
+
+
+@pytest.mark.parametrize("case", RULES + SEMANTICS, ids=lambda case: case.id)
+def test_case_is_python(case: Case) -> None:
+    """Every file parses, unless the case expects a syntax error."""
+    for file in case.files:
+        if not any(name == "syntax-error" for _, _, name in file.expected()):
+            ast.parse(file.text)
