@@ -1,0 +1,1 @@
+"""Tools for maintainers of qlsp. Nothing imports this package."""

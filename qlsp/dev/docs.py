@@ -1,0 +1,72 @@
+"""``python -m qlsp.dev.docs``: write ``docs/rules/`` from the docstrings of the rules.
+
+With ``--check`` nothing is written, and the exit status is 1 where a page is not what it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from qlsp.report.page import as_markdown, summary
+from qlsp.rules.api import all_rules
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
+
+
+def pages() -> dict[str, str]:
+    """File name to content: a page for each rule, and the list of all."""
+    result = {f"{rule.meta.name}.md": as_markdown(rule.meta, rule.page) for rule in all_rules()}
+    rows = [
+        f"| {rule.meta.code} | [{rule.meta.name}]({rule.meta.name}.md) | {rule.meta.severity.value} |"
+        f" {rule.meta.fix or '-'} | {summary(rule.page)} |"
+        for rule in all_rules()
+    ]
+    head = "| code | name | severity | fix | |\n|---|---|---|---|---|\n"
+    result["README.md"] = (
+        "# Rules\n\nWritten by `python -m qlsp.dev.docs` from the docstrings in `qlsp/rules/`.\n\n"
+        + head
+        + "".join(f"{row}\n" for row in rows)
+    )
+    return result
+
+
+def differences(folder: Path) -> list[str]:
+    """Names of the pages that are missing, out of date, or of no rule."""
+    wanted = pages()
+    names = {*wanted, *(path.name for path in folder.glob("*.md"))}
+    return sorted(name for name in names if _text(folder / name) != wanted.get(name))
+
+
+def write(folder: Path) -> list[str]:
+    """Bring the folder up to date; returns the names of the pages that changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = pages()
+    changed = differences(folder)
+    for name in changed:
+        if name in wanted:
+            (folder / name).write_text(wanted[name], encoding="utf-8", newline="\n")
+        else:
+            (folder / name).unlink()
+    return changed
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(prog="python -m qlsp.dev.docs", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 for a difference")
+    arguments = parser.parse_args(argv)
+    changed = differences(FOLDER) if arguments.check else write(FOLDER)
+    for name in changed:
+        print(("out of date: " if arguments.check else "wrote ") + str(FOLDER / name))
+    return 1 if arguments.check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
