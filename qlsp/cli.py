@@ -32,7 +32,7 @@ from qlsp.diagnostics import Diagnostic, Message, Severity
 if TYPE_CHECKING:
     from qlsp.engine import CheckResult, Statistics
     from qlsp.qmap import MapRoot
-    from qlsp.report import Locator
+    from qlsp.report.layout import Locator
     from qlsp.rules.api import Rule
 
 OK, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
@@ -294,7 +294,7 @@ def _report(arguments: argparse.Namespace, result: CheckResult, diagnostics: Seq
 
 
 def _statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
-    from qlsp.report import Locator
+    from qlsp.report.layout import Locator
 
     statistics = result.statistics
     yield f"files: {statistics.files} checked, {statistics.parsed} parsed"

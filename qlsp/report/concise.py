@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from qlsp.diagnostics import Diagnostic
 from qlsp.messages import render
-from qlsp.report import Locator
+from qlsp.report.layout import Locator
 from qlsp.text import Source
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from qlsp.diagnostics import Diagnostic, Severity
 from qlsp.messages import render
-from qlsp.report import Location, Locator, character_width
+from qlsp.report.layout import Location, Locator, character_width
 from qlsp.text import Place, Source
 
 TAB_STOP = 4
@@ -94,7 +94,8 @@ class _Writer:
             end = at.end_column - 1 if row == at.end_row else len(line)
             shown, padding, length = _underline(line, start, end)
             yield f"{self._paint(str(row).rjust(gutter), _BLUE)} {bar} {shown}".rstrip()
-            if length:
+            if length or place.span.start == place.span.end:
+                length = max(length, 1)
                 yield f"{empty} {' ' * padding}{self._paint(mark * length, color)}"
         yield empty
 
@@ -103,7 +104,8 @@ class _Writer:
 
 
 def _shown_rows(at: Location) -> list[int]:
-    rows = list(range(at.row, at.end_row + 1))
+    last = at.end_row - 1 if at.end_column == 1 and at.end_row > at.row else at.end_row
+    rows = list(range(at.row, last + 1))
     return rows if len(rows) <= MAX_ROWS else [*rows[: MAX_ROWS - 1], rows[-1]]
 
 
@@ -129,7 +131,7 @@ def _underline(line: str, start: int, end: int) -> tuple[str, int, int]:
     first = max(low, start)
     padding = len(head) + sum(widths[low:first])
     length = sum(widths[first : min(end, high)])
-    return shown, padding, length if length or end > start else 1
+    return shown, padding, length
 
 
 def _visible(character: str) -> str:

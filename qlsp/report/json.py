@@ -8,7 +8,7 @@ from typing import Any
 
 from qlsp.diagnostics import Diagnostic, Fix
 from qlsp.messages import render, rule_url
-from qlsp.report import Locator
+from qlsp.report.layout import Locator
 from qlsp.text import Place, Source
 
 

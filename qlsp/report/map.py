@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qlsp.qmap import MapInput, MapRoot, MapSite
-from qlsp.report import display_width
+from qlsp.report.layout import display_width
 
 
 def as_text(roots: Sequence[MapRoot]) -> str:
