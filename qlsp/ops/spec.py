@@ -11,7 +11,10 @@ from qlsp.values.value import Origin, Tensor, Value
 
 
 class Observation(str, Enum):
-    """Where the scale of a quantized output comes from (torch's ``ObservationType`` words where they exist)."""
+    """Where the scale of a quantized output comes from (torch's ``ObservationType`` words where they exist).
+
+    NONE: the output is not quantized.
+    """
 
     OWN = "own"
     SHARE = "share"
@@ -22,13 +25,21 @@ class Observation(str, Enum):
 
 
 class Shape(str, Enum):
-    """How the output relates to the data of the first input, and of what Python type it is."""
+    """How the output relates to the data of the first input, and of what Python type it is.
+
+    SAME is the input itself or a copy of it; PAIR is (values, indices); TWO is (output, second output with a
+    scale of its own); STATE is an LSTM's (output, (hidden, cell)); EACH is a tuple with one output per input.
+    """
 
     NEW = "new"
+    SAME = "same"
     VIEW = "view"
     PART = "part"
     PARTS = "parts"
     PAIR = "pair"
+    TWO = "two"
+    STATE = "state"
+    EACH = "each"
     INTEGER = "integer"
     SCALAR = "scalar"
 
@@ -42,17 +53,47 @@ class Role(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """What is different under an argument.
+
+    It holds if ``parameter`` has one of ``values`` (a type stands for all its instances, ``Tensor`` for a
+    tensor), with no values if it is given at all, and with ``absent`` also if it is not given. ``raises``,
+    ``shape`` and ``observation`` replace those of the row; None keeps the row's. The first case that holds
+    counts; a case that cannot be decided does not hold.
+    """
+
+    parameter: str
+    values: tuple[object, ...] = ()
+    absent: bool = False
+    raises: str | None = None
+    shape: Shape | None = None
+    observation: Observation | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OpSpec:
     """An operator row.
 
     ``functions``, ``methods``, ``modules``, ``functionals`` and ``operators`` are its spellings: qualified
-    functions, tensor methods, module classes, methods of FloatFunctional, Python operators. ``params`` is the
-    order of its positional parameters (for a method the receiver is the first), ``tensors`` those that take
-    tensors, ``sequence`` the one that takes a list of them. ``raises`` is the literal error a quantized input
-    meets, None if a kernel exists. ``weights`` says that two modules of the class differ although their
-    arguments agree. ``swapped`` says that convert replaces the class (module with a qconfig), and
-    ``observed`` that prepare gives it an output observer. ``since`` and ``until`` (exclusive) bound the
-    library versions the row holds for. ``source`` is where the behaviour was read or measured.
+    functions (canonical names), tensor methods, module classes, methods of FloatFunctional, Python operators
+    (``+``, ``+=``, ``[]``, and ``-x``, ``+x``, ``~x`` for the unary ones). ``params`` is the order of its
+    positional parameters (for a method the receiver is the first, for a module ``forward``'s). ``tensors``
+    are the parameters that take tensors, ``sequence`` the one that takes a list of them, ``constructor`` a
+    module's constructor parameters.
+
+    ``raises`` is the literal error a quantized input meets, None if a kernel exists; of a module with a
+    quantized class it is the error of the float class, when convert does not swap it. ``mixed`` are
+    the errors of a float operand behind and before a quantized one, None if they are not errors of their own.
+    ``on_float`` is the error of the quantized class (or functional) on a float input, None if there is no
+    such class or it accepts float.
+    ``refused`` is an error of prepare, calibration or convert under torch's default qconfig. ``cases`` list
+    what arguments change.
+
+    ``weights`` says that two modules of the class, or two calls of the function, differ although their
+    arguments agree (parameters, random numbers). ``swapped`` says that convert replaces the class (module
+    with a qconfig), and ``observed`` that prepare gives it an output observer. ``since`` and ``until``
+    (exclusive) bound the library versions the row holds for. ``source`` is where the behaviour was read or
+    measured.
     """
 
     op: str
@@ -66,9 +107,14 @@ class OpSpec:
     params: tuple[str, ...] = ("input",)
     tensors: tuple[str, ...] = ("input",)
     sequence: str | None = None
+    constructor: tuple[str, ...] = ()
     shape: Shape = Shape.NEW
     fixed: FixedScale | None = None
     raises: str | None = None
+    mixed: tuple[str, str] | None = None
+    on_float: str | None = None
+    refused: str | None = None
+    cases: tuple[Case, ...] = ()
     weights: bool = False
     swapped: bool = False
     observed: bool = False
@@ -81,9 +127,12 @@ class OpSpec:
 class Application:
     """One call of an operator on tensors of one run.
 
-    ``arguments`` are the constant arguments (and a module's constructor arguments), ``owner`` the module or
-    FloatFunctional instance, ``converted`` whether convert swaps that instance. ``number`` gives equal value
-    numbers to equal keys. ``outputs`` is the known length of a list result.
+    ``inputs`` are the tensor operands in the order of the row's ``tensors``, or the members of its
+    ``sequence``. ``arguments`` are the other arguments (and a module's constructor arguments) as pairs of a
+    parameter and a key: (type name, repr) of a Python constant, the qualified name of a library symbol,
+    anything else for what is not known; equal keys, equal values. ``owner`` is the module or FloatFunctional
+    instance, ``converted`` whether convert swaps that instance. ``number`` gives equal value numbers to equal
+    keys. ``outputs`` is the known length of a list result.
     """
 
     spec: OpSpec

@@ -1,0 +1,17 @@
+"""The operator table of torch eager mode quantization (``torch.ao.quantization``)."""
+
+from __future__ import annotations
+
+from qlsp.backends.spec import Backend
+from qlsp.backends.torch_keep import KEEP
+from qlsp.backends.torch_modules import MODULES
+from qlsp.backends.torch_names import ALIASES
+from qlsp.backends.torch_refuse import REFUSE
+from qlsp.backends.torch_stubs import FUNCTIONAL_CLASSES, FUNCTIONALS, STUBS
+
+EAGER = Backend(
+    name="torch-eager",
+    rows=(*STUBS, *FUNCTIONALS, *KEEP, *REFUSE, *MODULES),
+    aliases=ALIASES,
+    functional_classes=FUNCTIONAL_CLASSES,
+)
