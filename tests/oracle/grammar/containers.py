@@ -1,0 +1,199 @@
+"""Ways a constructor fills a ModuleList, a Sequential or a ModuleDict. To add one, decorate a function.
+
+A builder gets the constructors and whether they are all one text, and writes into `__init__`; it returns the attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.oracle.grammar import operators as ops
+from tests.oracle.grammar.core import NotHere, Scope, Tensor
+from tests.oracle.grammar.operators import Layer
+
+Builder = Callable[[Scope, str, Sequence[str]], None]
+LISTS: dict[str, Builder] = {}
+SEQUENTIALS: dict[str, Builder] = {}
+DICTS: dict[str, Builder] = {}
+KEYS = ("low", "mid", "high", "top")
+
+
+def builder(table: dict[str, Builder], name: str) -> Callable[[Builder], Builder]:
+    def register(function: Builder) -> Builder:
+        table[f"build: {name}"] = function
+        return function
+
+    return register
+
+
+def _uniform(texts: Sequence[str]) -> str:
+    if len(set(texts)) != 1:
+        raise NotHere
+    return texts[0]
+
+
+# -- ModuleList -----------------------------------------------------------------------------------------------------------
+
+
+@builder(LISTS, "ModuleList of a literal")
+def list_literal(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.ModuleList([{', '.join(texts)}])")
+
+
+@builder(LISTS, "ModuleList of a comprehension")
+def list_comprehension(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.ModuleList([{_uniform(texts)} for _ in range({len(texts)})])")
+
+
+@builder(LISTS, "ModuleList of a generator")
+def list_generator(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.ModuleList({_uniform(texts)} for _ in range({len(texts)}))")
+
+
+@builder(LISTS, "ModuleList filled by append")
+def list_append(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.ModuleList()")
+    for text in texts:
+        scope.owner.add(f"self.{name}.append({text})")
+
+
+@builder(LISTS, "ModuleList filled in a loop")
+def list_loop(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    text = _uniform(texts)
+    scope.owner.add(f"self.{name} = nn.ModuleList()")
+    scope.owner.add(f"for _ in range({len(texts)}):")
+    scope.owner.add(f"    self.{name}.append({text})")
+
+
+@builder(LISTS, "ModuleList filled by extend")
+def list_extend(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.ModuleList([{texts[0]}])")
+    scope.owner.add(f"self.{name}.extend([{', '.join(texts[1:])}])")
+
+
+@builder(LISTS, "ModuleList of a list variable")
+def list_variable(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    local = scope.owner.fresh("blocks")
+    scope.owner.add(f"{local} = []")
+    for text in texts:
+        scope.owner.add(f"{local}.append({text})")
+    scope.owner.add(f"self.{name} = nn.ModuleList({local})")
+
+
+# -- Sequential -----------------------------------------------------------------------------------------------------------
+
+
+@builder(SEQUENTIALS, "Sequential of arguments")
+def sequential_arguments(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.Sequential({', '.join(texts)})")
+
+
+@builder(SEQUENTIALS, "Sequential over several lines")
+def sequential_lines(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.Sequential(")
+    for text in texts:
+        scope.owner.add(f"    {text},")
+    scope.owner.add(")")
+
+
+@builder(SEQUENTIALS, "Sequential of a starred list")
+def sequential_starred(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    local = scope.owner.fresh("stack")
+    scope.owner.add(f"{local} = [{', '.join(texts)}]")
+    scope.owner.add(f"self.{name} = nn.Sequential(*{local})")
+
+
+@builder(SEQUENTIALS, "Sequential of a starred list filled in a loop")
+def sequential_loop(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    text = _uniform(texts)
+    local = scope.owner.fresh("stack")
+    scope.owner.add(f"{local} = []")
+    scope.owner.add(f"for _ in range({len(texts)}):")
+    scope.owner.add(f"    {local} += [{text}]")
+    scope.owner.add(f"self.{name} = nn.Sequential(*{local})")
+
+
+@builder(SEQUENTIALS, "Sequential of a starred comprehension")
+def sequential_comprehension(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.Sequential(*[{_uniform(texts)} for _ in range({len(texts)})])")
+
+
+@builder(SEQUENTIALS, "Sequential of an OrderedDict")
+def sequential_ordered(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.file.imports.standard("from collections import OrderedDict")
+    items = ", ".join(f'("{index}", {text})' for index, text in enumerate(texts))
+    scope.owner.add(f"self.{name} = nn.Sequential(OrderedDict([{items}]))")
+
+
+@builder(SEQUENTIALS, "Sequential filled by add_module")
+def sequential_add(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.Sequential()")
+    for index, text in enumerate(texts):
+        scope.owner.add(f'self.{name}.add_module("{index}", {text})')
+
+
+# -- ModuleDict -----------------------------------------------------------------------------------------------------------
+
+
+@builder(DICTS, "ModuleDict of a literal")
+def dict_literal(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    items = ", ".join(f'"{key}": {text}' for key, text in zip(KEYS, texts, strict=False))
+    scope.owner.add(f"self.{name} = nn.ModuleDict({{{items}}})")
+
+
+@builder(DICTS, "ModuleDict filled by item")
+def dict_items(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    scope.owner.add(f"self.{name} = nn.ModuleDict()")
+    for key, text in zip(KEYS, texts, strict=False):
+        scope.owner.add(f'self.{name}["{key}"] = {text}')
+
+
+@builder(DICTS, "ModuleDict of a comprehension")
+def dict_comprehension(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    keys = ", ".join(f'"{key}"' for key in KEYS[: len(texts)])
+    scope.owner.add(f"self.{name} = nn.ModuleDict({{key: {_uniform(texts)} for key in ({keys})}})")
+
+
+# -- using them -----------------------------------------------------------------------------------------------------------
+
+
+def build(scope: Scope, table: dict[str, Builder], name: str, texts: Sequence[str]) -> None:
+    """Fill the container `name` in some way that fits the constructors."""
+    keys = list(table)
+    if len(set(texts)) != 1:
+        keys = [key for key in keys if not key.endswith(("comprehension", "generator", "loop"))]
+    key = scope.file.choose(keys)
+    table[key](scope, name, texts)
+    scope.cover(key)
+
+
+def stack(scope: Scope, x: Tensor, count: int, *, serial: bool) -> list[Layer]:
+    """`count` layers for `x`; half of the time all of one constructor."""
+    if scope.rng.random() < 0.5:
+        one = ops.layer(scope, x, ops.observed)
+        return [one] * count
+    return ops.series(scope, x, count) if serial else ops.parallel(scope, x, count)
+
+
+def module_list(scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers") -> tuple[str, list[Layer]]:
+    """A ModuleList whose members fit `x`: one after the other, or side by side."""
+    layers = stack(scope, x, count, serial=serial)
+    name = scope.owner.fresh(stem)
+    build(scope, LISTS, name, [each.constructor for each in layers])
+    return name, layers
+
+
+def sequential(scope: Scope, x: Tensor, count: int, stem: str = "body") -> tuple[str, list[Layer]]:
+    """A Sequential that fits `x`."""
+    layers = stack(scope, x, count, serial=True)
+    name = scope.owner.fresh(stem)
+    build(scope, SEQUENTIALS, name, [each.constructor for each in layers])
+    return name, layers
+
+
+def module_dict(scope: Scope, x: Tensor, count: int, *, serial: bool) -> tuple[str, list[Layer]]:
+    """A ModuleDict whose members fit `x`."""
+    layers = stack(scope, x, count, serial=serial)
+    name = scope.owner.fresh("heads")
+    build(scope, DICTS, name, [each.constructor for each in layers])
+    return name, layers

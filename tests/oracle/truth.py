@@ -1,0 +1,387 @@
+"""What torch does with a generated file: the cats of the converted model, input by input.
+
+`observe(text, filename)` imports the text, builds `Net()`, gives it random weights, and runs prepare, calibration,
+convert and one forward pass. Every call of the cat family in that pass is recorded at the row and column of its call
+expression, with the calls that led to it and the scale and zero point of each input.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.ao import quantization as tq
+from torch.ao.nn import quantized as nnq
+from torch.ao.quantization.observer import HistogramObserver
+from torch.overrides import TorchFunctionMode
+
+CAT_WARNING = "All inputs of this cat operator must share the same quantization parameters"
+CATS: dict[Any, str] = {
+    getattr(torch, name): f"torch.{name}"
+    for name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
+}
+RANGES = (1.0, 2.4, 0.45)
+
+Shape = tuple[int, ...]
+QParams = tuple[float, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A call expression: 1-based rows, and columns in code points, the end exclusive."""
+
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call on the way to another: the function it stands in and the row of the call."""
+
+    function: str
+    row: int
+
+
+@dataclass(frozen=True)
+class Cat:
+    """One executed call of the cat family; an input is None where it was float."""
+
+    place: Place
+    path: tuple[Step, ...]
+    spelling: str
+    inputs: tuple[QParams | None, ...]
+
+
+@dataclass(frozen=True)
+class StubCall:
+    """One executed call of a converted QuantStub."""
+
+    place: Place
+    path: tuple[Step, ...]
+    stub: str
+    on_quantized: bool
+    storage: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception: in which phase, its type and first line, and the row of the innermost frame of the file."""
+
+    phase: str
+    kind: str
+    message: str
+    row: int | None
+    trace: str = ""
+
+
+@dataclass
+class Truth:
+    """What was observed."""
+
+    cats: list[Cat] = field(default_factory=list)
+    stubs: list[StubCall] = field(default_factory=list)
+    warned_rows: list[int] = field(default_factory=list)
+    failure: Failure | None = None
+
+
+# -- positions ------------------------------------------------------------------------------------------------------------
+
+
+class Positions:
+    """From frames to call expressions of one file."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self.filename = filename
+        self._lines = text.split("\n")
+        self._calls = {
+            (node.end_lineno, node.end_col_offset): node
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Call)
+        }
+
+    def stack(self, frame: types.FrameType | None) -> list[types.FrameType]:
+        """The frames of the file at and above `frame`, innermost first."""
+        found = []
+        while frame is not None:
+            if frame.f_code.co_filename == self.filename and frame.f_code.co_name != "<module>":
+                found.append(frame)
+            frame = frame.f_back
+        return found
+
+    def call(self, frame: types.FrameType) -> Place:
+        """The call expression `frame` is executing.
+
+        An instruction of a method call may start at the attribute, so the expression is found by its end.
+        """
+        positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+        row, end_row, column, end_column = (value or 0 for value in positions)
+        node = self._calls.get((end_row, end_column))
+        if node is not None:
+            row, column = node.lineno, node.col_offset
+        return Place(row, self._code_points(row, column), end_row, self._code_points(end_row, end_column))
+
+    def _code_points(self, row: int, column: int) -> int:
+        return len(self._lines[row - 1].encode()[:column].decode()) + 1
+
+    def path(self, frames: Sequence[types.FrameType]) -> tuple[Step, ...]:
+        """The calls that led to the innermost frame, outermost first."""
+        return tuple(Step(frame.f_code.co_qualname, self.call(frame).row) for frame in reversed(frames[1:]))
+
+
+# -- recording ------------------------------------------------------------------------------------------------------------
+
+
+def qparams(tensor: torch.Tensor) -> QParams | None:
+    """Scale, rounded to the float32 kernels compute in, and zero point; None for a float tensor."""
+    if not tensor.is_quantized:
+        return None
+    return float(np.float32(tensor.q_scale())), int(tensor.q_zero_point())
+
+
+class Recorder(TorchFunctionMode):
+    """Records cats and stub calls while it is entered."""
+
+    def __init__(self, positions: Positions, truth: Truth) -> None:
+        super().__init__()
+        self.positions = positions
+        self.truth = truth
+        self.stubs: dict[int, str] = {}
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        spelling = CATS.get(func)
+        if spelling:
+            self._cat(sys._getframe(1), spelling, args[0] if args else kwargs["tensors"])
+        return func(*args, **kwargs)
+
+    def _cat(self, frame: types.FrameType | None, spelling: str, tensors: Sequence[torch.Tensor]) -> None:
+        assert frame is not None
+        if frame.f_code.co_filename not in (self.positions.filename, FUNCTIONAL_FILE):
+            return  # a library module joins tensors of its own
+        frames = self.positions.stack(frame)
+        if frames:
+            inputs = tuple(qparams(each) for each in tensors)
+            self.truth.cats.append(
+                Cat(self.positions.call(frames[0]), self.positions.path(frames), spelling, inputs)
+            )
+
+    def functional_cat(self, module: nnq.QFunctional, x: list[torch.Tensor], dim: int = 0) -> torch.Tensor:
+        """Stands in for `QFunctional.cat`."""
+        frames = self.positions.stack(sys._getframe(1))
+        inputs = tuple(qparams(each) for each in x)
+        self.truth.cats.append(
+            Cat(self.positions.call(frames[0]), self.positions.path(frames), "FloatFunctional.cat", inputs)
+        )
+        return QFUNCTIONAL_CAT(module, x, dim)
+
+    def quantize(self, module: nnq.Quantize, x: torch.Tensor) -> torch.Tensor:
+        """Stands in for `Quantize.forward`."""
+        frames = self.positions.stack(sys._getframe(1))
+        if frames:
+            self.truth.stubs.append(
+                StubCall(
+                    self.positions.call(frames[0]),
+                    self.positions.path(frames),
+                    self.stubs.get(id(module), "?"),
+                    x.is_quantized,
+                    0 if x.is_quantized else x.data_ptr(),
+                )
+            )
+        return QUANTIZE_FORWARD(module, x)
+
+
+FUNCTIONAL_FILE = nnq.FloatFunctional.cat.__code__.co_filename
+QFUNCTIONAL_CAT = nnq.QFunctional.cat
+QUANTIZE_FORWARD = nnq.Quantize.forward
+
+
+@contextmanager
+def recording(model: nn.Module, positions: Positions, truth: Truth) -> Iterator[None]:
+    """Record what the converted `model` does."""
+    recorder = Recorder(positions, truth)
+    recorder.stubs = {id(module): name for name, module in model.named_modules()}
+    nnq.QFunctional.cat = lambda module, x, dim=0: recorder.functional_cat(module, x, dim)  # type: ignore[method-assign]
+    nnq.Quantize.forward = lambda module, x: recorder.quantize(module, x)  # type: ignore[method-assign]
+    try:
+        with warnings.catch_warnings(record=True) as caught, recorder:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        nnq.QFunctional.cat = QFUNCTIONAL_CAT  # type: ignore[method-assign]
+        nnq.Quantize.forward = QUANTIZE_FORWARD  # type: ignore[method-assign]
+        truth.warned_rows = [each.lineno for each in caught if CAT_WARNING in str(each.message)]
+
+
+# -- running --------------------------------------------------------------------------------------------------------------
+
+
+def load(text: str, filename: str) -> types.ModuleType:
+    """The module of `text`."""
+    module = types.ModuleType(f"oracle_{abs(hash(filename))}")
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        exec(compile(text, filename, "exec"), module.__dict__)
+    finally:
+        del sys.modules[module.__name__]
+    return module
+
+
+def randomize(model: nn.Module, generator: torch.Generator) -> None:
+    """Give every parameter and buffer continuous values of a sane size, as training would.
+
+    Copies made by `deepcopy` part ways, and normalization layers do not stay the identity.
+    """
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if not tensor.is_floating_point():
+            continue
+        noise = torch.randn(tensor.shape, generator=generator)
+        if name.endswith("running_var"):
+            value = noise.abs() + 0.5
+        elif tensor.dim() > 1:
+            value = noise / math.sqrt(tensor[0].numel())
+        elif name.endswith("weight"):
+            value = 1 + 0.2 * noise
+        else:
+            value = 0.3 * noise
+        tensor.data.copy_(value)
+
+
+def inputs(shapes: Sequence[Shape], call: str, generator: torch.Generator, gain: float) -> tuple[Any, ...]:
+    """The arguments of one forward pass; inputs differ in range."""
+    tensors = [
+        gain * RANGES[index % len(RANGES)] * torch.randn(shape, generator=generator) + 0.1 * index
+        for index, shape in enumerate(shapes)
+    ]
+    if call == "list":
+        return (tensors,)
+    if call == "dict":
+        return ({f"t{index}": tensor for index, tensor in enumerate(tensors)},)
+    return tuple(tensors)
+
+
+def observe(
+    text: str,
+    filename: str,
+    *,
+    shapes: Sequence[Shape],
+    call: str = "args",
+    engine: str = "x86",
+    seed: int = 0,
+    gain: float = 1.0,
+) -> Truth:
+    """Run the life of the model of `text` and record the converted forward pass."""
+    torch.set_num_threads(1)
+    truth = Truth()
+    positions = Positions(text, filename)
+    generator = torch.Generator().manual_seed(seed)
+    phase = "import"
+    try:
+        with warnings.catch_warnings(), torch.no_grad(), fast_search():
+            warnings.simplefilter("ignore")
+            model = load(text, filename).Net().eval()
+            randomize(model, generator)
+            phase = "float"
+            model(*inputs(shapes, call, generator, gain))
+            phase = "prepare"
+            model.qconfig = tq.get_default_qconfig(engine)
+            prepared = tq.prepare(model)
+            phase = "calibrate"
+            for _ in range(2):
+                prepared(*inputs(shapes, call, generator, gain))
+            phase = "convert"
+            converted = tq.convert(prepared)
+            phase = "converted"
+            arguments = inputs(shapes, call, generator, gain)
+            with recording(converted, positions, truth):
+                converted(*arguments)
+    except Exception as error:
+        truth.failure = failure(phase, error, filename)
+    return truth
+
+
+def failure(phase: str, error: Exception, filename: str) -> Failure:
+    """What went wrong, and where in the file."""
+    row = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == filename:
+            row = trace.tb_lineno
+        trace = trace.tb_next
+    message = (str(error).strip().splitlines() or [""])[0]
+    return Failure(phase, type(error).__name__, message, row)
+
+
+# -- speed ----------------------------------------------------------------------------------------------------------------
+
+
+def search_range(self: HistogramObserver) -> tuple[torch.Tensor, torch.Tensor]:
+    """`HistogramObserver._non_linear_param_search` on plain numbers: same steps, a hundredth of the time."""
+    histogram = self.histogram.double().numpy()
+    width = (self.max_val.item() - self.min_val.item()) / self.bins
+    sums = np.cumsum(histogram).tolist()
+    total, step = sums[-1], 1e-5
+    alpha, beta, start, end, best = 0.0, 1.0, 0, self.bins - 1, math.inf
+    while alpha < beta:
+        next_alpha, next_beta = alpha + step, beta - step
+        left, right = start, end
+        while left < end and sums[left] < next_alpha * total:
+            left += 1
+        while right > start and sums[right] > next_beta * total:
+            right -= 1
+        if left - start > end - right:
+            next_start, next_end, alpha = left, end, next_alpha
+        else:
+            next_start, next_end, beta = start, right, next_beta
+        if (next_start, next_end) == (start, end):
+            continue
+        error = _error(histogram, width, next_start, next_end, self.dst_nbins)
+        if error > best:
+            break
+        best, start, end = error, next_start, next_end
+    return self.min_val + width * start, self.min_val + width * (end + 1)
+
+
+def _error(histogram: np.ndarray, width: float, start: int, end: int, levels: int) -> float:
+    step = width * (end - start + 1) / levels
+    if step == 0:
+        return 0.0
+    begins = (np.arange(len(histogram)) - start) * width
+    ends = begins + width
+    first = np.clip(begins // step, 0, levels - 1)
+    last = np.clip(ends // step, 0, levels - 1)
+    half = step / 2
+    norm = _cube(begins - (first + 0.5) * step, half)
+    norm += (last - first - 1) * _cube(-half, half)
+    norm += _cube(-half, ends - (last * step + half))
+    return float((histogram / width * norm).sum())
+
+
+def _cube(low: Any, high: Any) -> Any:
+    return (high * high * high - low * low * low) / 3
+
+
+TORCH_SEARCH = HistogramObserver._non_linear_param_search
+
+
+@contextmanager
+def fast_search() -> Iterator[None]:
+    """Use `search_range` in every histogram observer."""
+    HistogramObserver._non_linear_param_search = search_range  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        HistogramObserver._non_linear_param_search = TORCH_SEARCH  # type: ignore[method-assign]
