@@ -206,7 +206,6 @@ def _watched(call: Callable[..., Any], batch: tuple[Any, ...], folder: Path, mod
 
     def forward(stub: nnq.Quantize, tensor: torch.Tensor) -> torch.Tensor:
         place = _place(sys._getframe(1), folder)
-        assert place is not None
         if tensor.is_quantized:
             seen.quantized_twice.add(place)
             return tensor
@@ -215,7 +214,6 @@ def _watched(call: Callable[..., Any], batch: tuple[Any, ...], folder: Path, mod
 
     def reveal(value: Any) -> Any:
         place = _place(sys._getframe(1), folder)
-        assert place is not None
         seen.revealed.append((place, _snapshot(value), model))
         return value
 
@@ -280,12 +278,13 @@ def _plain_run(model: nn.Module, batch: tuple[Any, ...], folder: Path) -> list[t
     return []
 
 
-def _place(frame: FrameType | None, folder: Path) -> Place | None:
+def _place(frame: FrameType | None, folder: Path) -> Place:
+    """The innermost line of the case; a call that the library makes by itself has none."""
     while frame is not None:
         if Path(frame.f_code.co_filename).is_relative_to(folder):
             return _name(frame.f_code.co_filename, folder), frame.f_lineno
         frame = frame.f_back
-    return None
+    return "", 0
 
 
 def _name(filename: str, folder: Path) -> str:
