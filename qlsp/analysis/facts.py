@@ -6,28 +6,10 @@ A fact is keyed by (span, context, call path); a later pass over a loop body rep
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
 from qlsp.ops.spec import OpSpec
-from qlsp.values.value import CallPath, Guard, Ref, SpanId, Tensor, Unknown, Value
-
-
-class Workflow(str, Enum):
-    """Which front end quantizes a model."""
-
-    EAGER = "eager"
-    FX = "fx"
-    PT2E = "pt2e"
-    HORIZON = "horizon"
-    NONE = "none"
-
-
-class Mode(str, Enum):
-    """Post-training quantization, quantization-aware training, or not known."""
-
-    PTQ = "ptq"
-    QAT = "qat"
-    UNKNOWN = "unknown"
+from qlsp.values.value import CallPath, Guard, SpanId, Tensor, Unknown, Value
+from qlsp.values.workflow import Mode, Workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +86,8 @@ class Facts:
     op_calls: dict[tuple[SpanId, CallPath], OpCall] = field(default_factory=dict)
     returns: list[Return] = field(default_factory=list)
     submodules: dict[int, Submodule] = field(default_factory=dict)
+    reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
     gave_up: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A call of interest found in the text, whether or not a root reaches it (for the statistics)."""
-
-    span: SpanId
-    kind: str
-    enclosing: str
 
 
 __all__ = [
@@ -123,9 +97,7 @@ __all__ = [
     "Mode",
     "OpCall",
     "Operand",
-    "Ref",
     "Return",
-    "Site",
     "Submodule",
     "Workflow",
 ]

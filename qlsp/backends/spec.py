@@ -6,6 +6,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from qlsp.ops.spec import OpSpec
+from qlsp.values.workflow import Mode, Stage, Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleRow:
+    """A library function that moves a model through its life. ``model`` names its model parameter (the first
+    positional one)."""
+
+    stage: Stage
+    workflow: Workflow
+    names: tuple[str, ...]
+    mode: Mode = Mode.UNKNOWN
+    model: str = "model"
 
 
 @dataclass(frozen=True)
@@ -17,6 +30,7 @@ class Backend:
     rows: tuple[OpSpec, ...]
     aliases: tuple[tuple[str, str], ...]
     functional_classes: tuple[str, ...]
+    lifecycle: tuple[LifecycleRow, ...] = ()
 
     @cached_property
     def functions(self) -> dict[str, OpSpec]:
@@ -42,6 +56,11 @@ class Backend:
     def operators(self) -> dict[str, OpSpec]:
         """Python operator to row."""
         return {name: row for row in self.rows for name in row.operators}
+
+    @cached_property
+    def lifecycle_calls(self) -> dict[str, LifecycleRow]:
+        """Qualified function name to life-cycle row."""
+        return {name: row for row in self.lifecycle for name in row.names}
 
     @cached_property
     def _prefixes(self) -> dict[str, str]:

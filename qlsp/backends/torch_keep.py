@@ -24,6 +24,11 @@ SIGMOID = FixedScale(1 / 256, 0)
 TANH = FixedScale(1 / 128, 128)
 BOTH = "input other"
 CAST_MIXED = (NOT_QUANTIZED_DTYPE, EMPTY_STRIDED)
+COPY_TO_FLOAT = (
+    "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a "
+    "float Tensor from a quantized Tensor"
+)
+SAME_DTYPE = "meshgrid expects all tensors to have the same dtype"
 QSCHEME = no_kernel("aten::qscheme", "CPU")
 
 
@@ -252,8 +257,15 @@ FILLING = (
     row("full_like", "torch.full_like", SHARE, "input fill_value"),
     row("empty_like", "torch.empty_like", SHARE),
     row("embedding", "F.embedding", SHARE, "input weight", tensors="input weight"),
-    row("slice_scatter", "slice_scatter", SHARE, "input src dim start end step", tensors="input src"),
-    row("copy_", ".copy_", OWN, "input src non_blocking", tensors="input src"),
+    row(
+        "slice_scatter",
+        "slice_scatter",
+        SHARE,
+        "input src dim start end step",
+        tensors="input src",
+        mixed=(None, COPY_TO_FLOAT),
+    ),
+    row("copy_", ".copy_", OWN, "input src non_blocking", tensors="input src", mixed=(None, COPY_TO_FLOAT)),
 )
 
 
@@ -281,7 +293,15 @@ JOINING = (
     row(
         "broadcast_tensors", "torch.broadcast_tensors", SHARE, "a b c d", tensors="a b c d", shape=Shape.EACH
     ),
-    row("meshgrid", "torch.meshgrid", SHARE, "a b c", tensors="a b c", shape=Shape.EACH),
+    row(
+        "meshgrid",
+        "torch.meshgrid",
+        SHARE,
+        "a b c",
+        tensors="a b c",
+        shape=Shape.EACH,
+        mixed=(SAME_DTYPE, SAME_DTYPE),
+    ),
 )
 
 

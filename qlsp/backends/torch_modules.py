@@ -6,6 +6,7 @@ from qlsp.backends.torch_rows import (
     INTERNAL_ASSERT,
     PROMOTE,
     PROMOTE_MIXED,
+    Mixed,
     aten,
     not_implemented,
     on_float,
@@ -526,7 +527,7 @@ def loss(
     constructor: str,
     params: str = "input target",
     tensors: str = "input target",
-    mixed: tuple[str, str] | None = None,
+    mixed: Mixed = None,
 ) -> OpSpec:
     """A loss: a float number behind the quantized region."""
     return row(

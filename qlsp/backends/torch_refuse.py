@@ -11,6 +11,7 @@ from qlsp.backends.torch_rows import (
     NOT_QUANTIZED_DTYPE,
     PROMOTE,
     PROMOTE_MIXED,
+    Mixed,
     aten,
     linalg,
     not_implemented,
@@ -33,7 +34,7 @@ def binary(
     integer: str | None = EMPTY_STRIDED,
     floating: str | None = PROMOTE,
     left: tuple[str, str] | None = None,
-    mixed: tuple[str, str] | None = PROMOTE_MIXED,
+    mixed: Mixed = PROMOTE_MIXED,
 ) -> OpSpec:
     """Arithmetic of two tensors, or of a tensor and a number on either side."""
     on_left = left or (integer, floating)
@@ -41,7 +42,7 @@ def binary(
     return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed, cases=cases)
 
 
-def pair(op: str, spellings: str, raises: str, mixed: tuple[str, str] | None = PROMOTE_MIXED) -> OpSpec:
+def pair(op: str, spellings: str, raises: str, mixed: Mixed = PROMOTE_MIXED) -> OpSpec:
     """A function of two tensors."""
     return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed)
 
@@ -617,9 +618,7 @@ CASTS = (
 )
 
 
-def distance(
-    op: str, spellings: str, raises: str, params: str, mixed: tuple[str, str] | None = None
-) -> OpSpec:
+def distance(op: str, spellings: str, raises: str, params: str, mixed: Mixed = None) -> OpSpec:
     """A distance or loss of two tensors: a float number behind the quantized region."""
     return row(op, spellings, NONE, params, tensors=" ".join(params.split()[:2]), raises=raises, mixed=mixed)
 

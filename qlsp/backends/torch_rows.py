@@ -45,6 +45,10 @@ MODULES = {
 }
 
 
+Mixed = tuple[str | None, str | None] | None
+"""The errors of a float operand behind and before a quantized one."""
+
+
 def no_kernel(operator: str, backend: str = "QuantizedCPU") -> str:
     """The text of a dispatcher error, without its tail."""
     return f"Could not run '{operator}' with arguments from the '{backend}' backend"
@@ -82,8 +86,9 @@ def row(
     shape: Shape = Shape.NEW,
     fixed: FixedScale | None = None,
     raises: str | None = None,
-    mixed: tuple[str, str] | None = None,
+    mixed: Mixed = None,
     on_float: str | None = None,
+    float_function: str | None = None,
     refused: str | None = None,
     cases: tuple[Case, ...] = (),
     weights: bool = False,
@@ -112,6 +117,7 @@ def row(
         raises=raises,
         mixed=mixed,
         on_float=on_float,
+        float_function=float_function,
         refused=refused,
         cases=cases,
         weights=weights,

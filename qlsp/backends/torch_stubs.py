@@ -60,7 +60,7 @@ STUBS = (
 QSCHEME = no_kernel("aten::qscheme", "CPU")
 
 
-def functional(op: str, raises: str, behind: str = QSCHEME, before: str = QSCHEME) -> OpSpec:
+def functional(op: str, called: str, raises: str, behind: str = QSCHEME, before: str = QSCHEME) -> OpSpec:
     """A binary method of FloatFunctional."""
     return row(
         op,
@@ -71,13 +71,14 @@ def functional(op: str, raises: str, behind: str = QSCHEME, before: str = QSCHEM
         raises=raises,
         mixed=(behind, before),
         on_float=on_float(op),
+        float_function=called,
         observed=True,
         swapped=True,
         source=FUNCTIONAL,
     )
 
 
-def scalar(op: str) -> OpSpec:
+def scalar(op: str, called: str) -> OpSpec:
     """A method of FloatFunctional with a number: the scale follows from the input's and the number."""
     return row(
         op,
@@ -87,6 +88,7 @@ def scalar(op: str) -> OpSpec:
         tensors="x",
         raises=PROMOTE,
         on_float=on_float(op),
+        float_function=called,
         cases=numbers("y", EMPTY_STRIDED, None),
         swapped=True,
         source=FUNCTIONAL,
@@ -94,15 +96,16 @@ def scalar(op: str) -> OpSpec:
 
 
 FUNCTIONALS = (
-    functional("add", aten("add.out")),
-    functional("mul", aten("mul.out"), "Mul operands should have same data type."),
+    functional("add", "torch.add", aten("add.out")),
+    functional("mul", "torch.mul", aten("mul.out"), "Mul operands should have same data type."),
     functional(
         "matmul",
+        "torch.matmul",
         aten("bmm.out"),
         "MatMul operands should have same data type.",
         "MatMul operands should use QInt8 or QUInt8 data types.",
     ),
-    functional("add_relu", aten("add.out")),
+    functional("add_relu", "torch.add", aten("add.out")),
     row(
         "cat",
         "ff.cat",
@@ -112,13 +115,14 @@ FUNCTIONALS = (
         sequence="x",
         mixed=("All dtypes must be the same.", QSCHEME),
         on_float=on_float("cat"),
+        float_function="torch.cat",
         observed=True,
         swapped=True,
         role=Role.CAT,
         source=FUNCTIONAL,
     ),
-    scalar("add_scalar"),
-    scalar("mul_scalar"),
+    scalar("add_scalar", "torch.add"),
+    scalar("mul_scalar", "torch.mul"),
 )
 
 FUNCTIONAL_CLASSES = (

@@ -86,6 +86,7 @@ class OpSpec:
     the errors of a float operand behind and before a quantized one, None if they are not errors of their own.
     ``on_float`` is the error of the quantized class (or functional) on a float input, None if there is no
     such class or it accepts float.
+    ``float_function`` is the function that a method of a FloatFunctional calls until convert swaps it.
     ``refused`` is an error of prepare, calibration or convert under torch's default qconfig. ``cases`` list
     what arguments change.
 
@@ -111,8 +112,9 @@ class OpSpec:
     shape: Shape = Shape.NEW
     fixed: FixedScale | None = None
     raises: str | None = None
-    mixed: tuple[str, str] | None = None
+    mixed: tuple[str | None, str | None] | None = None
     on_float: str | None = None
+    float_function: str | None = None
     refused: str | None = None
     cases: tuple[Case, ...] = ()
     weights: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
-from qlsp.ops.spec import Application, Case, Observation, Outcome, Role, Shape
+from qlsp.ops.spec import Application, Case, Observation, OpSpec, Outcome, Role, Shape
 from qlsp.values.qparams import DerivedScale, Dtype, FixedScale, ObservedScale, ObserverRef, QParams, Scale
 from qlsp.values.value import Domain, Symbol, Tensor, TupleValue, Unknown, Value
 
@@ -102,7 +102,7 @@ def _is_constant(key: object) -> TypeGuard[tuple[str, str]]:
 def _argument(call: Application, parameter: str) -> object:
     """A tensor operand, or the key of another argument; None if it is not given."""
     for pair in call.arguments:
-        if isinstance(pair, tuple) and len(pair) == 2 and SYNONYMS.get(pair[0], pair[0]) == parameter:
+        if isinstance(pair, tuple) and len(pair) == 2 and _parameter(call.spec, pair[0]) == parameter:
             key: object = pair[1]
             return None if key == constant_key(None) else key
     if parameter in call.spec.tensors and call.spec.sequence is None:
@@ -110,6 +110,13 @@ def _argument(call: Application, parameter: str) -> object:
         if position < len(call.inputs):
             return call.inputs[position]
     return None
+
+
+def _parameter(spec: OpSpec, name: object) -> object:
+    """The parameter that an argument's name stands for; constructor arguments may be named by position."""
+    if isinstance(name, str) and name.isdecimal() and int(name) < len(spec.constructor):
+        return spec.constructor[int(name)]
+    return SYNONYMS.get(name, name) if isinstance(name, str) else name
 
 
 # Stubs

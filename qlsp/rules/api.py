@@ -54,6 +54,11 @@ class RuleContext:
     facts: Facts
 
 
+def assumption(ctx: RuleContext) -> Message | None:
+    """What a finding takes for granted where no life-cycle call names the front end."""
+    return Message.of("assuming-eager") if ctx.facts.context.assumed else None
+
+
 CheckFunction = Callable[[RuleContext], Iterator[Finding]]
 
 

@@ -1,0 +1,1 @@
+"""From syntax to facts: the program model and the abstract interpreter."""

@@ -1,0 +1,328 @@
+"""Calls: project functions, classes, module instances; library calls go to ``library``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from qlsp.analysis.machine import MAX_DEPTH, Argument, Arguments, Frame
+from qlsp.analysis.objects import Objects
+from qlsp.analysis.program import FunctionModel
+from qlsp.values.state import DictObject, Instance, ListObject, State, merge
+from qlsp.values.value import (
+    NO_GUARD,
+    Bound,
+    Choice,
+    ClassValue,
+    Const,
+    FunctionValue,
+    Guard,
+    Ref,
+    SpanId,
+    Super,
+    Symbol,
+    TupleValue,
+    Unknown,
+    Value,
+    choice,
+    exclusive,
+)
+
+MAX_RECURSION = 3
+
+
+class Calls(Objects):
+    """Call dispatch."""
+
+    built: dict[SpanId, set[SpanId | None]]
+    created: list[tuple[Ref, ClassValue, SpanId | None]]
+    _stack: list[SpanId]
+
+    def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """Call a value."""
+        self.tick()
+        match function:
+            case Choice():
+                return self._call_options(function, arguments, node, state)
+            case FunctionValue():
+                return self.call_function(function, None, arguments, node, state)
+            case ClassValue():
+                return self.instantiate(function, arguments, node, state)
+            case Bound():
+                if function.function is not None:
+                    return self.call_function(function.function, function.receiver, arguments, node, state)
+                return self.native_method(function, arguments, node, state)
+            case Ref():
+                return self.call_object(function, arguments, node, state)
+            case Symbol():
+                return self.library_call(function.name, arguments, node, state)
+            case Unknown():
+                return Unknown(function.reason)
+            case _:
+                return Unknown("a call of something that is not a function")
+
+    def _call_options(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        base = state.guard
+        values: list[tuple[Guard, Value]] = []
+        outcomes: list[State] = []
+        for guard, option in function.options:
+            if exclusive(guard, base):
+                continue
+            arm = state.fork(*guard)
+            value = self.call(option, arguments, node, arm)
+            values.append((arm.guard - base, value))
+            outcomes.append(arm)
+        self.adopt(state, outcomes, base)
+        return choice(values) if values else Unknown("no alternative is left")
+
+    def special_call(self, node: cst.Call, state: State) -> Value | None:
+        """``super()`` and ``super(Class, self)``."""
+        if not (isinstance(node.func, cst.Name) and node.func.value == "super") or "super" in state.names:
+            return Unknown("a look at the running frame")
+        frame = self.current
+        if len(node.args) == 2:
+            cls = self.eval(node.args[0].value, state)
+            receiver = self.eval(node.args[1].value, state)
+            if isinstance(cls, ClassValue):
+                return Super(receiver, cls.span)
+        if frame.owner is None or frame.receiver is None:
+            return Unknown("super() outside a method")
+        return Super(frame.receiver, frame.owner.span)
+
+    # --- functions ----------------------------------------------------------------------------------
+
+    def call_function(
+        self,
+        function: FunctionValue,
+        receiver: Value | None,
+        arguments: Arguments,
+        node: cst.CSTNode | None,
+        state: State,
+    ) -> Value:
+        """Call a function of the project: its body runs on the abstract arguments."""
+        model = self.functions[function.span]
+        if self.depth >= MAX_DEPTH or self._stack.count(function.span) >= MAX_RECURSION:
+            return Unknown("a recursion that is not followed")
+        saved_frame, saved_path, saved_names = self.frame, self.path, state.names
+        base = state.guard
+        if node is not None and self.frame is not None:
+            self.path = (*saved_path, (self.span(node), -1))
+        frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
+        self.frame = frame
+        self.depth += 1
+        self._stack.append(function.span)
+        try:
+            inner = State({}, state.heap, state.guard)
+            self._bind_parameters(model, receiver, arguments, inner)
+            value = self._run_body(model, frame, inner, base, state)
+        finally:
+            self.frame, self.path = saved_frame, saved_path
+            self.depth -= 1
+            self._stack.pop()
+            state.names = saved_names
+            state.guard = base
+        return value
+
+    def _run_body(
+        self, model: FunctionModel, frame: Frame, inner: State, base: Guard, state: State
+    ) -> Value:
+        node = model.node
+        if isinstance(node, cst.Lambda):
+            value = self.eval(node.body, inner)
+            state.heap = inner.heap
+            return value
+        end = self.suite(node.body, inner)
+        outcomes = list(frame.returns)
+        if end is not None:
+            outcomes.append((Const(None), end))
+        if not outcomes:
+            return Unknown(f"{model.name}() does not return")
+        states = []
+        for _, outcome in outcomes:
+            outcome.names = {}
+            states.append(outcome)
+        values = [(outcome.guard - base, value) for value, outcome in outcomes]
+        merged = merge(states, base)
+        assert merged is not None
+        state.heap = merged.heap
+        if frame.yields:
+            return self.allocate(state, ListObject(tuple(frame.yields)))
+        return choice(values)
+
+    def _bind_parameters(
+        self, model: FunctionModel, receiver: Value | None, arguments: Arguments, state: State
+    ) -> None:
+        parameters = model.node.params
+        positional = [argument.value for argument in arguments.positional]
+        if receiver is not None and decorated_receiver(model):
+            positional.insert(0, receiver)
+        named = {name: argument.value for name, argument in arguments.keywords.items()}
+        plain = [*parameters.posonly_params, *parameters.params]
+        for position, parameter in enumerate(plain):
+            name = parameter.name.value
+            if position < len(positional):
+                value = positional[position]
+            elif name in named:
+                value = named.pop(name)
+            elif arguments.open:
+                value = Unknown(f"argument '{name}' of an open call")
+            else:
+                value = self._default(parameter, state)
+            state.names[name] = value
+        rest = positional[len(plain) :]
+        star = parameters.star_arg
+        if isinstance(star, cst.Param):
+            if arguments.open:
+                element = choice([(NO_GUARD, v) for v in rest]) if rest else Unknown("arguments of an open call")
+                state.names[star.name.value] = self.allocate(
+                    state, ListObject(None, self.marked_many(element))
+                )
+            else:
+                state.names[star.name.value] = TupleValue(tuple(rest))
+        for parameter in parameters.kwonly_params:
+            name = parameter.name.value
+            if name in named:
+                state.names[name] = named.pop(name)
+            else:
+                state.names[name] = self._default(parameter, state)
+        if parameters.star_kwarg is not None:
+            entries = tuple(named.items())
+            open_rest = Unknown("arguments of an open call") if arguments.open else None
+            state.names[parameters.star_kwarg.name.value] = self.allocate(
+                state, DictObject(entries, open_rest)
+            )
+
+    def _default(self, parameter: cst.Param, state: State) -> Value:
+        if parameter.default is None:
+            name = parameter.name.value
+            return Unknown(f"argument '{name}' is not known", ("argument", name, *self._call_key()))
+        scope = State({}, state.heap, state.guard)
+        value = self.eval(parameter.default, scope)
+        state.heap = scope.heap
+        return value
+
+    def _call_key(self) -> tuple[object, ...]:
+        return (self.current.unit.path, self.current.unit.index, self.path)
+
+    # --- classes ------------------------------------------------------------------------------------
+
+    def instantiate(
+        self, cls: ClassValue, arguments: Arguments, node: cst.CSTNode | None, state: State
+    ) -> Value:
+        """Build an instance of a project class by running its constructor."""
+        span = self.span(node) if node is not None and self.frame is not None else None
+        builder = self.frame.owner.span if self.frame is not None and self.frame.owner is not None else None
+        self.built.setdefault(cls.span, set()).add(builder)
+        ref = self.allocate(state, Instance(cls, {}, (), span))
+        self.created.append((ref, cls, span))
+        constructor = self._class_attribute(cls, "__init__", ref, state)
+        if isinstance(constructor, Bound) and constructor.function is not None:
+            self.call_function(constructor.function, ref, arguments, node, state)
+            return ref
+        instance = self.instance(state, ref)
+        assert instance is not None
+        base = self.native_base(instance)
+        if base is not None:
+            self.native_init(ref, base, arguments, state)
+        else:
+            self._fields(ref, cls, arguments, state)
+        return ref
+
+    def _fields(self, ref: Ref, cls: ClassValue, arguments: Arguments, state: State) -> None:
+        """A dataclass: annotated class attributes in order."""
+        model = self.class_model(cls)
+        names = []
+        for statement, _ in model.body:
+            if isinstance(statement, cst.SimpleStatementLine):
+                for small in statement.body:
+                    if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+                        names.append(small.target.value)
+        for position, name in enumerate(names):
+            value = arguments.get(position, name)
+            if value is not None:
+                self.set_attribute(ref, name, value, state)
+
+    # --- instances ----------------------------------------------------------------------------------
+
+    def call_object(self, ref: Ref, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
+        """Call an instance: a module's forward, or ``__call__``."""
+        instance = self.instance(state, ref)
+        if instance is None:
+            return Unknown("a call of an object that this path did not build")
+        if isinstance(instance.cls, ClassValue):
+            for name in ("__call__", "forward"):
+                method = self._class_attribute(instance.cls, name, ref, state)
+                overridden = instance.attributes.get(name, method)
+                if isinstance(overridden, Bound) and overridden.function is not None:
+                    return self.forward(overridden, arguments, node, state)
+                if isinstance(overridden, (FunctionValue, Ref)):
+                    assert node is not None
+                    return self.call(overridden, arguments, node, state)
+        base = self.native_base(instance)
+        if base is None:
+            return Unknown("a call of an object of unknown class")
+        return self.native_forward(ref, base, arguments, node, state)
+
+    def forward(self, method: Bound, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
+        """Run a project module's forward; outside a root's analysis it stays unknown."""
+        if self.facts is None:
+            return Unknown("a model called in a script")
+        assert method.function is not None
+        return self.call_function(method.function, method.receiver, arguments, node, state)
+
+    def copy_graph(self, value: Value, state: State, seen: dict[int, Ref] | None = None) -> Value:
+        """``copy.deepcopy``: every reachable object gets a new identity."""
+        seen = {} if seen is None else seen
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self.copy_graph(item, state, seen) for item in value.items))
+        if isinstance(value, Choice):
+            return choice([(guard, self.copy_graph(option, state, seen)) for guard, option in value.options])
+        if not isinstance(value, Ref):
+            return value
+        if value.oid in seen:
+            return seen[value.oid]
+        thing = self.load(state, value)
+        if thing is None:
+            return value
+        copy = self.allocate(state, thing)
+        seen[value.oid] = copy
+        if isinstance(thing, Instance):
+            attributes = {k: self.copy_graph(v, state, seen) for k, v in thing.attributes.items()}
+            state.heap[copy.oid] = replace(thing, attributes=attributes)
+        elif isinstance(thing, ListObject) and thing.items is not None:
+            state.heap[copy.oid] = ListObject(tuple(self.copy_graph(v, state, seen) for v in thing.items))
+        elif isinstance(thing, DictObject):
+            entries = tuple((k, self.copy_graph(v, state, seen)) for k, v in thing.entries)
+            state.heap[copy.oid] = DictObject(entries, thing.rest)
+        return copy
+
+    # --- provided by ``library`` --------------------------------------------------------------------
+
+    def native_method(self, function: Bound, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """A method of a library object, a list, a dict, a tensor."""
+        raise NotImplementedError
+
+    def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """A library function or class."""
+        raise NotImplementedError
+
+    def native_init(self, ref: Ref, base: str, arguments: Arguments, state: State) -> None:
+        """The constructor of a library class."""
+        raise NotImplementedError
+
+    def native_forward(
+        self, ref: Ref, base: str, arguments: Arguments, node: cst.Call | None, state: State
+    ) -> Value:
+        """The forward of a library module."""
+        raise NotImplementedError
+
+
+def decorated_receiver(model: FunctionModel) -> bool:
+    """True if the function takes its receiver as first argument (not a static method, not a lambda)."""
+    from qlsp.analysis.objects import decorator_kind
+
+    return decorator_kind(model.node) != "static" and not isinstance(model.node, cst.Lambda)
+
+
+__all__ = ["Argument", "Calls"]

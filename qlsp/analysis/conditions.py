@@ -1,0 +1,174 @@
+"""Conditions: which arms can run, under which branch decision, with which refinements."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from qlsp.analysis.globals import Globals
+from qlsp.values.state import DictObject, ListObject, State
+from qlsp.values.value import (
+    BranchKey,
+    Choice,
+    Const,
+    Guard,
+    Ref,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    choice,
+    exclusive,
+)
+
+
+class Conditions(Globals):
+    """Truth of values and the forks it causes."""
+
+    def branch(self, test: cst.BaseExpression, state: State) -> list[tuple[bool, State]]:
+        """The arms that can run: (truth, state of that arm). One entry where the condition is known.
+
+        The given state is used up: an arm may be the very object.
+        """
+        value = self.eval(test, state)
+        truth = self.truth(value, state)
+        if truth is not None:
+            return [(truth, state)]
+        if isinstance(value, Choice):
+            return self._branch_choice(test, value, state)
+        key, positive = self._key(test, value)
+        decided = dict(state.guard).get(key)
+        arms = [arm for arm in (1, 0) if decided is None or decided == arm]
+        result = []
+        for arm in arms:
+            taken = state.fork((key, arm)) if len(arms) > 1 else state
+            holds = (arm == 1) == positive
+            self.refine(test, holds, taken)
+            result.append((holds, taken))
+        return sorted(result, key=lambda pair: not pair[0])
+
+    def _branch_choice(
+        self, test: cst.BaseExpression, value: Choice, state: State
+    ) -> list[tuple[bool, State]]:
+        """A condition whose value depends on earlier branches: each truth keeps the guards that lead to it."""
+        by_truth: dict[bool, list[Guard]] = {}
+        for guard, option in value.options:
+            if exclusive(guard, state.guard):
+                continue
+            truth = self.truth(option, state)
+            for outcome in (True, False) if truth is None else (truth,):
+                by_truth.setdefault(outcome, []).append(guard)
+        key = ("branch", self.span(test), self.path)
+        result = []
+        for outcome in (True, False):
+            guards = by_truth.get(outcome)
+            if guards is None:
+                continue
+            common = frozenset.intersection(*guards)
+            arm = state.fork(*common, (key, int(outcome))) if len(by_truth) > 1 else state
+            self.refine(test, outcome, arm)
+            result.append((outcome, arm))
+        return result
+
+    def _key(self, test: cst.BaseExpression, value: Value) -> tuple[BranchKey, bool]:
+        """The identity of a decision, and whether arm 1 means that the condition holds."""
+        if isinstance(value, Unknown) and value.symbol is not None:
+            symbol, positive = value.symbol, True
+            while symbol and symbol[0] == "not":
+                inner = symbol[1]
+                assert isinstance(inner, tuple)
+                symbol, positive = inner, not positive
+            return ("symbol", *symbol), positive
+        return ("branch", self.span(test), self.path), True
+
+    def truth(self, value: Value, state: State) -> bool | None:
+        """Truth of a value, None if both are possible."""
+        match value:
+            case Const():
+                return bool(value.value)
+            case TupleValue():
+                return bool(value.items)
+            case Ref():
+                thing = self.load(state, value)
+                if isinstance(thing, ListObject):
+                    return bool(thing.items) if thing.items is not None else None
+                if isinstance(thing, DictObject):
+                    return bool(thing.entries) or (None if thing.rest is not None else False)
+                return True
+            case Tensor() | Unknown():
+                return None
+            case Choice():
+                truths = {
+                    self.truth(option, state)
+                    for guard, option in value.options
+                    if not exclusive(guard, state.guard)
+                }
+                return truths.pop() if len(truths) == 1 else None
+            case _:
+                return True
+
+    def refine(self, test: cst.BaseExpression, holds: bool, state: State) -> None:
+        """Narrow a name that the condition tests: ``x is None``, ``x is not None``, ``x``, ``not x``,
+        ``isinstance(x, ...)``, and each part of an ``and`` that holds."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            self.refine(test.expression, not holds, state)
+            return
+        if isinstance(test, cst.BooleanOperation):
+            conjunction = isinstance(test.operator, cst.And)
+            if conjunction == holds:
+                self.refine(test.left, holds, state)
+                self.refine(test.right, holds, state)
+            return
+        if isinstance(test, cst.Name):
+            self._keep(test.value, state, lambda value: self.truth(value, state) is not (not holds))
+            return
+        if isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and len(test.comparisons) == 1:
+            comparison = test.comparisons[0]
+            against_none = isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
+            if against_none and isinstance(comparison.operator, (cst.Is, cst.IsNot)):
+                wants_none = isinstance(comparison.operator, cst.Is) == holds
+                self._keep(test.left.value, state, lambda value: _maybe_none(value, wants_none))
+            return
+        if isinstance(test, cst.Call):
+            self._refine_isinstance(test, holds, state)
+
+    def _refine_isinstance(self, test: cst.Call, holds: bool, state: State) -> None:
+        if not (isinstance(test.func, cst.Name) and test.func.value == "isinstance" and len(test.args) == 2):
+            return
+        name = test.args[0].value
+        if not isinstance(name, cst.Name) or name.value not in state.names:
+            return
+        value = state.names[name.value]
+        classes = self.class_names(test.args[1].value, state)
+        if isinstance(value, Tensor) and value.collection and classes:
+            if classes <= {"torch.Tensor"}:
+                state.names[name.value] = self.plain_input(value) if holds else self.list_input(value, state)
+            elif classes <= {"builtins.list", "builtins.tuple"}:
+                state.names[name.value] = self.list_input(value, state) if holds else self.plain_input(value)
+
+    def _keep(self, name: str, state: State, wanted: object) -> None:
+        value = state.names.get(name)
+        if not isinstance(value, Choice) or not callable(wanted):
+            return
+        kept = [(guard, option) for guard, option in value.options if wanted(option)]
+        if kept:
+            state.names[name] = choice(kept)
+            common = frozenset.intersection(*(guard for guard, _ in kept))
+            state.guard = state.guard | common
+
+    def class_names(self, node: cst.BaseExpression, state: State) -> set[str]:
+        """Canonical names of the classes in the second argument of isinstance (see ``library``)."""
+        raise NotImplementedError
+
+    def plain_input(self, value: Tensor) -> Tensor:
+        """An input that is known to be one tensor (see ``objects``)."""
+        raise NotImplementedError
+
+    def list_input(self, value: Tensor, state: State) -> Value:
+        """An input that is known to be a list of tensors (see ``objects``)."""
+        raise NotImplementedError
+
+
+def _maybe_none(value: Value, wants_none: bool) -> bool:
+    if isinstance(value, Unknown):
+        return True
+    return (isinstance(value, Const) and value.value is None) == wants_none

@@ -1,0 +1,171 @@
+"""Global names, qualified names and classes: from a name to its value."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from qlsp.analysis.machine import Frame, Machine
+from qlsp.analysis.program import BUILTINS, ClassModel, ModuleModel, definitions
+from qlsp.syntax.parse import ChunkError, Unit
+from qlsp.values.state import State
+from qlsp.values.value import ClassValue, FunctionValue, SpanId, Symbol, Unknown, Value
+
+
+class Globals(Machine):
+    """Name resolution. Global assignments are evaluated once, on demand, in a state of their own."""
+
+    _globals: dict[tuple[str, str], Value]
+    _orders: dict[SpanId, list[ClassModel | Symbol | Unknown]]
+    running: dict[str, dict[str, Value]]
+
+    def eval(self, node: cst.BaseExpression, state: State) -> Value:
+        """Evaluate an expression (see ``expressions``)."""
+        raise NotImplementedError
+
+    def execute(self, statement: cst.BaseStatement, state: State) -> State | None:
+        """Execute a statement (see ``statements``)."""
+        raise NotImplementedError
+
+    def attribute(self, value: Value, name: str, state: State) -> Value:
+        """Read an attribute (see ``objects``)."""
+        raise NotImplementedError
+
+    def global_value(self, module: ModuleModel, name: str) -> Value:
+        """What a global name of a module stands for."""
+        running = self.running.get(module.path)
+        if running is not None and name in running:
+            return running[name]
+        key = (module.path, name)
+        if key not in self._globals:
+            self._globals[key] = Unknown(f"'{name}' refers to itself")
+            self._globals[key] = self._compute(module, name)
+        return self._globals[key]
+
+    def _compute(self, module: ModuleModel, name: str) -> Value:
+        for unit in reversed(module.binders.get(name, [])):
+            value = self._bound_by(module, unit, name)
+            if value is not None:
+                return value
+        for star in module.stars:
+            value = self.qualified(f"{star}.{name}", module)
+            if not isinstance(value, (Symbol, Unknown)) or self.known(value):
+                return value
+        if name in BUILTINS:
+            return Symbol(f"builtins.{name}")
+        return Unknown(f"'{name}' is not defined in view")
+
+    def known(self, value: Value) -> bool:
+        """True for a library name that the table has a row for."""
+        if not isinstance(value, Symbol):
+            return False
+        table = self.backend
+        return (
+            value.name in table.functions
+            or value.name in table.modules
+            or value.name in table.functional_classes
+        )
+
+    def _bound_by(self, module: ModuleModel, unit: Unit, name: str) -> Value | None:
+        try:
+            node = unit.node
+        except ChunkError:
+            return Unknown(f"'{name}' is defined in a part that does not parse")
+        for inner in definitions(node):
+            value = self.definition_value(module, unit, inner, name)
+            if value is not None:
+                return value
+        if name in module.imports and "import" in unit.text:
+            return self.qualified(module.imports[name], module)
+        return self._assigned(module, unit, node, name)
+
+    def definition_value(
+        self, module: ModuleModel, unit: Unit, node: cst.BaseStatement, name: str
+    ) -> Value | None:
+        """The value of a top-level function or class definition of this name."""
+        if isinstance(node, cst.ClassDef) and node.name.value == name:
+            return self.class_value(module.class_model(node, unit))
+        if isinstance(node, cst.FunctionDef) and node.name.value == name:
+            return self.function_of(node, unit, module)
+        return None
+
+    def function_of(
+        self,
+        node: cst.FunctionDef | cst.Lambda,
+        unit: Unit,
+        module: ModuleModel,
+        owner: ClassModel | None = None,
+        closure: int = 0,
+    ) -> FunctionValue:
+        """The value of a function definition."""
+        from qlsp.analysis.program import FunctionModel
+
+        name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
+        span = SpanId(unit.path, unit.index, unit.ordinal(node))
+        return self.function_value(FunctionModel(span, name, node, unit, module, owner), closure)
+
+    def _assigned(self, module: ModuleModel, unit: Unit, node: cst.BaseStatement, name: str) -> Value | None:
+        state = State()
+        saved, self.frame = self.frame, Frame(unit, module, "<module>")
+        facts, self.facts = self.facts, None
+        try:
+            after = self.execute(node, state)
+        finally:
+            self.frame, self.facts = saved, facts
+        if after is None or name not in after.names:
+            return None
+        self.static_heap.update(after.heap)
+        return after.names[name]
+
+    def qualified(self, name: str, importer: ModuleModel) -> Value:
+        """What a dotted name stands for: something of the project, else the library's canonical name."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            module = self.finder.find(".".join(parts[:length]), importer.path)
+            if module is None:
+                continue
+            rest = parts[length:]
+            if not rest:
+                return Symbol(name)
+            value = self.global_value(module, rest[0])
+            for attribute in rest[1:]:
+                value = self.attribute(value, attribute, State())
+            return value
+        return Symbol(self.backend.canonical(name))
+
+    def mro(self, value: ClassValue | Symbol) -> list[ClassModel | Symbol | Unknown]:
+        """C3 linearisation, or depth first where the bases contradict each other."""
+        if isinstance(value, Symbol):
+            return [value]
+        if value.span not in self._orders:
+            model = self.class_model(value)
+            self._orders[value.span] = [model]
+            self._orders[value.span] = self._linearise(model)
+        return self._orders[value.span]
+
+    def _linearise(self, model: ClassModel) -> list[ClassModel | Symbol | Unknown]:
+        bases = [self._base(model, expression) for expression in model.base_expressions]
+        orders: list[list[ClassModel | Symbol | Unknown]] = []
+        for base in bases:
+            if isinstance(base, (ClassValue, Symbol)):
+                orders.append(list(self.mro(base)))
+            else:
+                orders.append([base if isinstance(base, Unknown) else Unknown("a base class of unknown kind")])
+        orders.append([order[0] for order in orders])
+        result: list[ClassModel | Symbol | Unknown] = [model]
+        while any(orders):
+            orders = [order for order in orders if order]
+            head = next((o[0] for o in orders if not any(o[0] in other[1:] for other in orders)), None)
+            if head is None:
+                head = orders[0][0]
+            result.append(head)
+            orders = [[entry for entry in order if entry != head] for order in orders]
+        return result
+
+    def _base(self, model: ClassModel, expression: cst.BaseExpression) -> Value:
+        saved, self.frame = self.frame, Frame(model.unit, model.module, model.name, closure=model.closure)
+        try:
+            if isinstance(expression, cst.Subscript):
+                expression = expression.value
+            return self.eval(expression, State())
+        finally:
+            self.frame = saved

@@ -1,0 +1,426 @@
+"""The interpreter: the parts put together, life-cycle calls, and the forward of a root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from qlsp.analysis.facts import Context, Facts, Return, Submodule
+from qlsp.analysis.library import WRAPPER, Library
+from qlsp.analysis.machine import Argument, Arguments, BudgetExceeded, Frame
+from qlsp.analysis.program import Finder, FunctionModel, ModuleModel
+from qlsp.backends.spec import Backend, LifecycleRow
+from qlsp.ops.spec import Role
+from qlsp.values.state import DictObject, Instance, ListObject, State
+from qlsp.values.value import (
+    NONE,
+    Bound,
+    Choice,
+    ClassValue,
+    Const,
+    Domain,
+    FunctionValue,
+    Ref,
+    SpanId,
+    Symbol,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    choice,
+)
+from qlsp.values.workflow import Stage
+
+ASSUMED_QCONFIG = Symbol("a qconfig that is assumed to be set")
+LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
+NUMBER_HINTS = ("int", "float", "bool", "str")
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleEvent:
+    """A life-cycle call on a model, with the heap as it was then."""
+
+    row: LifecycleRow
+    model: Value
+    state: State
+    span: SpanId
+    where: str
+
+
+class Interpreter(Library):
+    """Runs entries (scripts, functions) and the forward of roots over abstract values."""
+
+    def __init__(self, finder: Finder, backend: Backend) -> None:
+        super().__init__(finder, backend)
+        self._globals: dict[tuple[str, str], Value] = {}
+        self._orders = {}
+        self._stack: list[SpanId] = []
+        self.running: dict[str, dict[str, Value]] = {}
+        self.built = {}
+        self.created = []
+        self.events: list[LifecycleEvent] = []
+
+    # --- calls that the tool itself looks for -------------------------------------------------------
+
+    def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """``reveal_quant(x)`` shows a value to the tests; everything else is an ordinary call."""
+        if isinstance(node.func, cst.Name) and node.func.value == "reveal_quant" and arguments.positional:
+            value = arguments.positional[0].value
+            if self.facts is not None:
+                self.facts.reveals[(self.span(node), self.path)] = self.resolved(value, state)
+            return value
+        return super().call(function, arguments, node, state)
+
+    def resolved(self, value: Value, state: State) -> Value:
+        """A value with lists spelled out, so that it can be shown without the heap."""
+        if isinstance(value, Choice):
+            return choice([(guard, self.resolved(option, state)) for guard, option in value.options])
+        items = self.items(value, state) if isinstance(value, (Ref, TupleValue)) else None
+        if items is not None:
+            return TupleValue(tuple(self.resolved(item, state) for item in items))
+        return value
+
+    def lifecycle_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
+        """prepare, convert and kin: remember the call, give the model back."""
+        row = self.backend.lifecycle_calls.get(name)
+        if row is None:
+            return None
+        model = arguments.get(0, row.model)
+        if model is None:
+            return Unknown(f"{name} without a model")
+        if self.facts is None and not self.muted:
+            snapshot = State({}, dict(state.heap), state.guard)
+            where = self.frame.name if self.frame is not None else ""
+            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where))
+        if row.stage is Stage.EXPORT:
+            return Unknown("an exported program")
+        return model
+
+    def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """QuantWrapper makes a root, so it counts among the models built here."""
+        ref = super().library_instance(name, arguments, node, state)
+        if name == WRAPPER and isinstance(ref, Ref):
+            self.created.append((ref, Symbol(WRAPPER), self.span(node)))
+        return ref
+
+    # --- entries ------------------------------------------------------------------------------------
+
+    def run_script(self, module: ModuleModel) -> State:
+        """Execute a file's top-level statements in order."""
+        from qlsp.syntax.parse import ChunkError
+
+        self.steps = 0
+        state: State | None = State()
+        assert state is not None
+        last = state
+        try:
+            for unit in module.syntax.units:
+                try:
+                    node = unit.node
+                except ChunkError:
+                    continue
+                if isinstance(node, (cst.FunctionDef, cst.ClassDef)) or state is None:
+                    continue
+                if not needs_running(node):
+                    continue
+                self.frame = Frame(unit, module, "<module>")
+                self.running[module.path] = state.names
+                state = self.execute(node, state)
+                if state is not None:
+                    last = state
+        except BudgetExceeded:
+            pass
+        finally:
+            self.frame = None
+            self.running.pop(module.path, None)
+        return last
+
+    def run_function(self, function: FunctionValue) -> State:
+        """Run a function on unknown arguments; a parameter annotated with a model class is such a model."""
+        self.steps = 0
+        state = State()
+        model = self.functions[function.span]
+        self.frame = Frame(model.unit, model.module, model.name)
+        try:
+            arguments = self._annotated_arguments(model, state)
+            self.frame = None
+            self.call_function(function, None, arguments, None, state)
+        except BudgetExceeded:
+            pass
+        finally:
+            self.frame = None
+        return state
+
+    def run_methods(self, cls: ClassValue) -> State:
+        """Build an object of a class that is no model on unknown arguments, then run each of its methods."""
+        self.steps = 0
+        state = State()
+        try:
+            ref = self.instantiate(cls, Arguments(), None, state)
+            for name, method in self.class_model(cls).methods.items():
+                if name == "__init__" or (name.startswith("__") and name != "__call__"):
+                    continue
+                self.steps = 0
+                function = self.function_value(method)
+                self.frame = Frame(method.unit, method.module, name)
+                arguments = self._annotated_arguments(method, state, skip=1)
+                self.frame = None
+                self.call_function(function, ref, arguments, None, state)
+        except BudgetExceeded:
+            pass
+        finally:
+            self.frame = None
+        return state
+
+    def _annotated_arguments(self, model: FunctionModel, state: State, skip: int = 0) -> Arguments:
+        arguments = Arguments()
+        for parameter in model.node.params.params[skip:]:
+            if parameter.annotation is None:
+                continue
+            hint = parameter.annotation.annotation
+            if not isinstance(hint, (cst.Name, cst.Attribute)):
+                continue
+            cls = self.eval(hint, state)
+            if isinstance(cls, ClassValue) and self.is_model_class(cls):
+                value = self.instantiate(cls, Arguments(), None, state)
+                arguments.keywords[parameter.name.value] = Argument(value)
+        return arguments
+
+    def is_model_class(self, cls: ClassValue) -> bool:
+        """True for project classes that derive from a torch module."""
+        return any(
+            isinstance(entry, Symbol) and entry.name.startswith(("torch.nn.", "torch.ao.nn."))
+            for entry in self.mro(cls)
+        )
+
+    # --- roots --------------------------------------------------------------------------------------
+
+    def run_root(self, root: Ref, state: State, context: Context, assume: bool) -> Facts:
+        """Interpret the forward of a root as it is after convert. ``assume``: the root has a qconfig unless
+        the source says otherwise."""
+        self.steps = 0
+        facts = Facts(context)
+        self.effective = self._qconfigs(root, state, assume)
+        self.facts = facts
+        try:
+            self._forward(root, state, facts)
+        except BudgetExceeded:
+            facts.gave_up = "more steps than the budget of a root"
+        finally:
+            self.facts, self.frame, self.path = None, None, ()
+            self.loop_depth = self.depth = 0
+            self._stack.clear()
+            names = self._names(root, state)
+            for oid, path in names.items():
+                instance = self.instance(state, Ref(oid))
+                if instance is not None:
+                    label = instance.cls.name
+                    qconfig = self.effective.get(oid) if self.effective is not None else None
+                    facts.submodules[oid] = Submodule(path, label, instance.created, qconfig)
+            self.effective = None
+        return facts
+
+    def _forward(self, root: Ref, state: State, facts: Facts) -> None:
+        instance = self.instance(state, root)
+        if instance is None:
+            return
+        if isinstance(instance.cls, ClassValue):
+            method = self.attribute(root, "forward", state)
+            if isinstance(method, Bound) and method.function is not None:
+                model = self.functions[method.function.span]
+                names = self._inputs(model, root, state)
+                for value in self.call_prepared(method.function, root, names, state):
+                    facts.returns.append(Return(model.span, value, state.guard))
+                return
+        self._native_root(root, instance, state, facts)
+
+    def _native_root(self, root: Ref, instance: Instance, state: State, facts: Facts) -> None:
+        """A root of a library class (QuantWrapper, Sequential): called where it was built."""
+        if instance.created is None:
+            return
+        unit, module, node = self._syntax_of(instance.created)
+        if unit is None or module is None or not isinstance(node, cst.Call):
+            return
+        self.frame = Frame(unit, module, "<root>")
+        number = self.number(("input", "x"))
+        tensor = Tensor(Domain.FLOAT, number, number, collection=True)
+        value = self.call_object(root, Arguments.of(tensor), node, state)
+        facts.returns.append(Return(instance.created, value, state.guard))
+
+    def _syntax_of(self, span: SpanId) -> tuple[object, object, object]:
+        for function in self.functions.values():
+            if function.unit.path == span.path:
+                module = function.module
+                unit = module.syntax.all_units.get(span.unit)
+                if unit is not None:
+                    return unit, module, unit.node_at(span.ordinal)
+        module = self.finder.module_at(span.path)
+        if module is None:
+            return None, None, None
+        unit = module.syntax.all_units.get(span.unit)
+        return (unit, module, unit.node_at(span.ordinal)) if unit is not None else (None, None, None)
+
+    def call_prepared(
+        self, function: FunctionValue, receiver: Ref, names: dict[str, Value], state: State
+    ) -> list[Value]:
+        """Run a function whose parameters are already bound; its return values."""
+        model = self.functions[function.span]
+        frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
+        self.frame = frame
+        self._stack.append(function.span)
+        inner = State(names, state.heap, state.guard)
+        assert isinstance(model.node, cst.FunctionDef)
+        end = self.suite(model.node.body, inner)
+        values = [self.resolved(value, outcome) for value, outcome in frame.returns]
+        if end is not None:
+            values.append(NONE)
+        return values
+
+    def _inputs(self, model: FunctionModel, root: Ref, state: State) -> dict[str, Value]:
+        """The inputs of a root's forward: float tensors, lists of them, or numbers, by their annotations."""
+        names: dict[str, Value] = {}
+        parameters = model.node.params
+        plain = [*parameters.posonly_params, *parameters.params]
+        if plain:
+            names[plain[0].name.value] = root
+        for parameter in [*plain[1:], *parameters.kwonly_params]:
+            name = parameter.name.value
+            names[name] = self._input(name, parameter, state)
+        if isinstance(parameters.star_arg, cst.Param):
+            name = parameters.star_arg.name.value
+            names[name] = self._many_inputs(name, state)
+        if parameters.star_kwarg is not None:
+            name = parameters.star_kwarg.name.value
+            names[name] = self.allocate(state, DictObject((), self._tensor_input(name, many=True)))
+        return names
+
+    def _tensor_input(self, name: str, many: bool = False, collection: bool = False) -> Tensor:
+        number = self.number(("input", name))
+        return Tensor(Domain.FLOAT, number, number, many=many, collection=collection)
+
+    def _many_inputs(self, name: str, state: State) -> Value:
+        return self.allocate(state, ListObject(None, self._tensor_input(name, many=True)))
+
+    def _input(self, name: str, parameter: cst.Param, state: State) -> Value:
+        hint = hint_text(parameter.annotation.annotation) if parameter.annotation is not None else ""
+        value = self._hinted(name, hint, state)
+        if parameter.default is None or isinstance(value, Unknown):
+            return value
+        default = parameter.default
+        if isinstance(default, cst.Name) and default.value == "None":
+            key = ("given", name)
+            return choice([(frozenset({(key, 0)}), NONE), (frozenset({(key, 1)}), value)])
+        if isinstance(default, (cst.Name, cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation)):
+            return Unknown(f"input '{name}' is a number or a flag", ("input", name))
+        return value
+
+    def _hinted(self, name: str, hint: str, state: State) -> Value:
+        hint = hint.removeprefix("typing.").removeprefix("t.")
+        if hint.startswith("Optional["):
+            hint = hint[len("Optional[") : -1]
+        if hint.split("|")[0].strip() in NUMBER_HINTS:
+            return Unknown(f"input '{name}' is a number or a flag", ("input", name))
+        if hint.startswith(LIST_HINTS):
+            return self._many_inputs(name, state)
+        if hint.startswith(("Tuple[", "tuple[")):
+            inner = hint[6:-1].split(",")
+            if "..." in hint or not all("Tensor" in part for part in inner):
+                return self._many_inputs(name, state)
+            return TupleValue(tuple(self._tensor_input(f"{name}[{i}]") for i in range(len(inner))))
+        if hint.startswith(("Dict", "dict", "Mapping")):
+            return self.allocate(state, DictObject((), self._tensor_input(name, many=True)))
+        return self._tensor_input(name, collection="Tensor" not in hint)
+
+    # --- what convert will do -----------------------------------------------------------------------
+
+    def _qconfigs(self, root: Ref, state: State, assume: bool) -> dict[int, Value]:
+        """The qconfig that reaches each registered module, as ``propagate_qconfig_`` hands it down."""
+        found: dict[int, Value] = {}
+        self._propagate(root, ASSUMED_QCONFIG if assume else NONE, state, found)
+        return found
+
+    def _propagate(self, value: Value, inherited: Value, state: State, found: dict[int, Value]) -> None:
+        if isinstance(value, Choice):
+            for _, option in value.options:
+                self._propagate(option, inherited, state, found)
+            return
+        instance = self.instance(state, value)
+        if instance is None or not isinstance(value, Ref) or value.oid in found:
+            return
+        own = instance.attributes.get("qconfig", inherited)
+        found[value.oid] = own
+        for name, child in instance.attributes.items():
+            if name != "qconfig":
+                self._propagate(child, own, state, found)
+
+    def any_qconfig(self, root: Ref, state: State) -> bool:
+        """True if a qconfig other than None is set somewhere in the tree."""
+        names = self._names(root, state)
+        for oid in names:
+            instance = self.instance(state, Ref(oid))
+            if instance is not None and instance.attributes.get("qconfig", NONE) != NONE:
+                return True
+        return False
+
+    def _names(self, root: Ref, state: State) -> dict[int, str]:
+        """The path of every instance under a root; the first name of an alias wins."""
+        found: dict[int, str] = {}
+        queue: list[tuple[str, Value]] = [("", root)]
+        while queue:
+            path, value = queue.pop(0)
+            if isinstance(value, Choice):
+                queue.extend((path, option) for _, option in value.options)
+                continue
+            if isinstance(value, TupleValue):
+                queue.extend((f"{path}[{i}]", item) for i, item in enumerate(value.items))
+                continue
+            if not isinstance(value, Ref):
+                continue
+            thing = self.load(state, value)
+            if isinstance(thing, Instance):
+                if value.oid in found:
+                    continue
+                found[value.oid] = path
+                for name, child in thing.attributes.items():
+                    queue.append((f"{path}.{name}" if path else name, child))
+            elif isinstance(thing, ListObject) and path.count("[") < 3:
+                queue.extend((f"{path}[{i}]", item) for i, item in enumerate(thing.items or ()))
+            elif isinstance(thing, DictObject) and path.count("[") < 3:
+                queue.extend((f"{path}[{key!r}]", item) for key, item in thing.entries)
+        return found
+
+    def owns_stub(self, root: Ref, state: State) -> bool:
+        """True if a QuantStub or DeQuantStub stands somewhere under a module."""
+        for oid in self._names(root, state):
+            instance = self.instance(state, Ref(oid))
+            if instance is None:
+                continue
+            base = self.native_base(instance)
+            row = self.backend.modules.get(base or "")
+            if row is not None and row.role in (Role.QUANTIZE, Role.DEQUANTIZE):
+                return True
+        return False
+
+    def submodules_of(self, root: Ref, state: State) -> set[int]:
+        """Ids of the instances below a module, itself not among them."""
+        return set(self._names(root, state)) - {root.oid}
+
+
+def hint_text(node: cst.BaseExpression) -> str:
+    """An annotation as compact text; the last name of a dotted one."""
+    if isinstance(node, cst.SimpleString):
+        value = node.evaluated_value
+        return value if isinstance(value, str) else ""
+    text = cst.Module([]).code_for_node(node).replace(" ", "")
+    return text.replace("torch.", "").replace("typing.", "")
+
+
+def needs_running(node: cst.BaseStatement) -> bool:
+    """False for imports and definitions, whose names are looked up on demand."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return not all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in node.body)
+    return True
+
+
+__all__ = ["Const", "Interpreter", "LifecycleEvent", "SpanId", "Unknown"]

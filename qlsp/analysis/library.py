@@ -1,0 +1,438 @@
+"""Library calls: torch functions and modules by their rows, Python builtins, container methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from qlsp.analysis.builtin_calls import BuiltinCalls
+from qlsp.analysis.machine import Argument, Arguments
+from qlsp.ops.spec import OpSpec, Role
+from qlsp.values.state import DictObject, Instance, ListObject, State
+from qlsp.values.value import (
+    Bound,
+    ClassValue,
+    Const,
+    Domain,
+    Ref,
+    Super,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+CREATORS = frozenset(
+    "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace logspace eye"
+    " zeros_like ones_like empty_like full_like rand_like randn_like randint_like normal bernoulli"
+    " scalar_tensor asarray tril_indices triu_indices hann_window multinomial".split()
+)
+RETURN_SELF = frozenset(
+    "eval train to cuda cpu float half double bfloat16 type requires_grad_ apply share_memory to_empty xpu"
+    " compile".split()
+)
+TENSOR_NUMBER_METHODS = frozenset(
+    "size dim numel item tolist nelement ndimension stride get_device is_contiguous is_floating_point element_size"
+    " q_scale q_zero_point qscheme backward register_hook retain_grad numpy storage data_ptr untyped_storage"
+    " is_complex is_signed storage_offset".split()
+)
+NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
+
+Q = "torch.ao.quantization."
+WRAPPER = f"{Q}QuantWrapper"
+PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
+
+
+class Library(BuiltinCalls):
+    """What the library does."""
+
+    def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """Call a library name: a row, a class, a builtin, or something the table does not know."""
+        if name.startswith("builtins."):
+            return self.builtin(name.removeprefix("builtins."), arguments, node, state)
+        handled = self.lifecycle_call(name, arguments, node, state)
+        if handled is not None:
+            return handled
+        row = self.backend.functions.get(name)
+        if row is not None:
+            return self.apply(row, name, arguments, node, state)
+        if name.startswith("torch.Tensor.") and arguments.positional:
+            method = Bound(arguments.positional[0].value, name.rpartition(".")[2])
+            rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.open)
+            return self.native_method(method, rest, node, state)
+        if name in self.backend.functional_classes or name in self.backend.modules:
+            return self.library_instance(name, arguments, node, state)
+        standard = self.standard_library(name, arguments, node, state)
+        if standard is not None:
+            return standard
+        if name in PARAMETERS:
+            return self.unknown_tensor("a parameter")
+        if name.startswith("torch."):
+            return self._torch_call(name, arguments, node, state)
+        return Unknown(f"{name} is not part of the project")
+
+    def _torch_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        last = name.rpartition(".")[2]
+        if name.startswith(("torch.nn.", "torch.ao.nn.")) and last[:1].isupper():
+            return self.library_instance(name, arguments, node, state)
+        if last in CREATORS:
+            return self.unknown_tensor(name)
+        found = list(self.tensors_in(arguments, state))
+        if found and all(isinstance(t, Tensor) and t.domain is Domain.FLOAT for t in found):
+            return self.unknown_tensor(name)
+        return Unknown(f"{name} has no row in the table")
+
+    def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """An instance of a library module class."""
+        shown = [(str(i), a.value) for i, a in enumerate(arguments.positional)]
+        shown += [(key, a.value) for key, a in sorted(arguments.keywords.items())]
+        ref = self.allocate(state, Instance(Symbol(name), {}, tuple(shown), self.span(node)))
+        self.native_init(ref, name, arguments, state)
+        return ref
+
+    # --- constructors -------------------------------------------------------------------------------
+
+    def native_init(self, ref: Ref, base: str, arguments: Arguments, state: State) -> None:
+        """What a library constructor stores: children of containers, a stub's qconfig."""
+        match base:
+            case "torch.nn.Sequential":
+                self._sequential_children(ref, arguments, state)
+            case "torch.nn.ModuleList" | "torch.nn.ParameterList":
+                given = arguments.get(0, "modules")
+                if given is not None:
+                    self._list_children(ref, given, state)
+            case "torch.nn.ModuleDict" | "torch.nn.ParameterDict":
+                given = arguments.get(0, "modules")
+                thing = self.load(state, given) if isinstance(given, Ref) else None
+                if isinstance(thing, DictObject):
+                    for key, value in thing.entries:
+                        self.set_attribute(ref, str(key), value, state)
+                elif given is not None:
+                    for pair in self.items(given, state) or []:
+                        entry = self.items(pair, state)
+                        if entry is not None and len(entry) == 2 and isinstance(entry[0], Const):
+                            self.set_attribute(ref, str(entry[0].value), entry[1], state)
+            case _ if base == WRAPPER:
+                inner = arguments.get(0, "module")
+                instance = self.instance(state, ref)
+                span = instance.created if instance is not None else None
+                for name, cls in (("quant", "QuantStub"), ("dequant", "DeQuantStub")):
+                    stub = self.allocate(state, Instance(Symbol(Q + cls), {}, (), span))
+                    self.set_attribute(ref, name, stub, state)
+                if inner is not None:
+                    self.set_attribute(ref, "module", inner, state)
+                    wrapped = self.instance(state, inner)
+                    if wrapped is not None and "qconfig" in wrapped.attributes:
+                        self.set_attribute(ref, "qconfig", wrapped.attributes["qconfig"], state)
+            case _ if base in PARALLEL:
+                inner = arguments.get(0, "module")
+                if inner is not None:
+                    self.set_attribute(ref, "module", inner, state)
+            case _ if base in (f"{Q}QuantStub", f"{Q}DeQuantStub"):
+                qconfig = arguments.get(0, "qconfig")
+                if qconfig is not None and qconfig != Const(None):
+                    self.set_attribute(ref, "qconfig", qconfig, state)
+
+    def _sequential_children(self, ref: Ref, arguments: Arguments, state: State) -> None:
+        if len(arguments.positional) == 1 and isinstance(arguments.positional[0].value, Ref):
+            thing = self.load(state, arguments.positional[0].value)
+            if isinstance(thing, DictObject):
+                for key, value in thing.entries:
+                    self.set_attribute(ref, str(key), value, state)
+                return
+        if arguments.open:
+            element = self.marked_many(arguments.positional[-1].value)
+            self.set_attribute(ref, "*", element, state)
+            return
+        for number, argument in enumerate(arguments.positional):
+            self.set_attribute(ref, str(number), argument.value, state)
+
+    def _list_children(self, ref: Ref, given: Value, state: State) -> None:
+        items = self.items(given, state)
+        if items is None:
+            self.set_attribute(ref, "*", self.marked_many(self.element(given, -1, state)), state)
+            return
+        instance = self.instance(state, ref)
+        start = len(self.children(instance)) if instance is not None else 0
+        for number, item in enumerate(items, start=start):
+            self.set_attribute(ref, str(number), item, state)
+
+    # --- forward of library modules -----------------------------------------------------------------
+
+    def native_forward(
+        self, ref: Ref, base: str, arguments: Arguments, node: cst.Call | None, state: State
+    ) -> Value:
+        """The forward of a library module, or of a project class that inherits it."""
+        row = self.backend.modules.get(base)
+        if row is not None and node is not None:
+            return self.apply(row, base, arguments, node, state, ref)
+        instance = self.instance(state, ref)
+        assert instance is not None
+        if base == "torch.nn.Sequential":
+            return self._run_sequential(instance, arguments, node, state)
+        if base == WRAPPER:
+            return self._run_wrapper(instance, arguments, node, state)
+        if base in PARALLEL and "module" in instance.attributes and node is not None:
+            return self.call(instance.attributes["module"], arguments, node, state)
+        found = list(self.tensors_in(arguments, state))
+        if found and all(isinstance(t, Tensor) and t.domain is Domain.FLOAT for t in found):
+            if base in ("torch.nn.Module",):
+                return Unknown("forward is not defined in view")
+            return self.unknown_tensor(base)
+        return Unknown(f"{base} has no row in the table")
+
+    def _run_sequential(
+        self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State
+    ) -> Value:
+        if node is None:
+            return Unknown("a Sequential called without syntax")
+        if "*" in instance.attributes:
+            return Unknown("a Sequential of unknown length")
+        modules = [v for v in instance.attributes.values() if self._is_module(v, state)]
+        current = arguments
+        value: Value = arguments.positional[0].value if arguments.positional else Unknown("a call without input")
+        saved = self.path
+        span = self.span(node)
+        try:
+            for number, module in enumerate(modules):
+                self.path = (*saved, (span, number))
+                value = self.call(module, current, node, state)
+                current = Arguments([Argument(value)])
+        finally:
+            self.path = saved
+        return value
+
+    def _is_module(self, value: Value, state: State) -> bool:
+        return not isinstance(value, (Const, Tensor)) and not (
+            isinstance(value, Ref) and isinstance(self.load(state, value), (ListObject, DictObject))
+        )
+
+    def _run_wrapper(
+        self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State
+    ) -> Value:
+        if node is None:
+            return Unknown("a QuantWrapper called without syntax")
+        saved = self.path
+        span = self.span(node)
+        current = arguments
+        value: Value = Unknown("a call without input")
+        try:
+            for number, name in enumerate(("quant", "module", "dequant")):
+                self.path = (*saved, (span, number))
+                module = instance.attributes.get(name, Unknown("an empty QuantWrapper"))
+                value = self.call(module, current, node, state)
+                current = Arguments([Argument(value)])
+        finally:
+            self.path = saved
+        return value
+
+    # --- methods of library objects -----------------------------------------------------------------
+
+    def native_method(self, function: Bound, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """A method of a tensor, a library object, a list, a dict or a constant."""
+        receiver, name = function.receiver, function.name
+        if isinstance(receiver, Super):
+            return self._native_super(receiver, name, arguments, node, state)
+        if isinstance(receiver, Tensor):
+            return self._tensor_method(receiver, name, arguments, node, state)
+        if isinstance(receiver, Ref):
+            thing = self.load(state, receiver)
+            if isinstance(thing, Instance):
+                return self._instance_method(receiver, thing, name, arguments, node, state)
+            if thing is not None:
+                return self.container_method(receiver, thing, name, arguments, node, state)
+        return self.constant_method(receiver, name, arguments, state)
+
+    def _native_super(
+        self, value: Super, name: str, arguments: Arguments, node: cst.Call, state: State
+    ) -> Value:
+        instance = self.instance(state, value.receiver)
+        if instance is None or not isinstance(value.receiver, Ref):
+            return Unknown("super() of an unknown object")
+        base = self.native_base(instance)
+        if name == "__init__":
+            if base is not None:
+                self.native_init(value.receiver, base, arguments, state)
+                shown = tuple((str(i), a.value) for i, a in enumerate(arguments.positional))
+                current = self.instance(state, value.receiver)
+                if current is not None and base in self.backend.modules:
+                    from dataclasses import replace
+
+                    state.heap[value.receiver.oid] = replace(current, arguments=shown)
+            return Const(None)
+        if name in ("forward", "__call__") and base is not None:
+            return self.native_forward(value.receiver, base, arguments, node, state)
+        return self._instance_method(value.receiver, instance, name, arguments, node, state)
+
+    def _tensor_method(
+        self, tensor: Tensor, name: str, arguments: Arguments, node: cst.Call, state: State
+    ) -> Value:
+        row = self.backend.methods.get(name)
+        if row is not None:
+            receiver_node = node.func.value if isinstance(node.func, cst.Attribute) else None
+            if node.args and node.func is not None and not isinstance(node.func, cst.Attribute):
+                receiver_node = node.args[0].value
+            full = Arguments(
+                [Argument(tensor, receiver_node), *arguments.positional], arguments.keywords, arguments.open
+            )
+            value = self.apply(row, name, full, node, state)
+            self._in_place(name, value, node, state)
+            return value
+        if name in TENSOR_NUMBER_METHODS:
+            return Unknown("a number read from a tensor", ("tensor", tensor.number, name))
+        if tensor.domain is Domain.FLOAT or tensor.domain is Domain.INTEGER:
+            return self.unknown_tensor(f"Tensor.{name}")
+        return Unknown(f"Tensor.{name} has no row in the table")
+
+    def _in_place(self, name: str, value: Value, node: cst.Call, state: State) -> None:
+        """``x.relu_()`` as a statement changes the tensor that ``x`` names."""
+        if not name.endswith("_") or name.endswith("__") or not isinstance(node.func, cst.Attribute):
+            return
+        target = node.func.value
+        if isinstance(target, cst.Name) and target.value in state.names:
+            state.names[target.value] = value
+
+    def _instance_method(
+        self,
+        ref: Ref,
+        instance: Instance,
+        name: str,
+        arguments: Arguments,
+        node: cst.Call,
+        state: State,
+    ) -> Value:
+        base = self.native_base(instance)
+        if base in self.backend.functional_classes:
+            return self._functional(ref, base, name, arguments, node, state)
+        if name in RETURN_SELF:
+            return ref
+        handler: Callable[[Ref, Instance, Arguments, State], Value | None] | None = {
+            "add_module": self._add_module,
+            "register_module": self._add_module,
+            "register_buffer": self._register_tensor,
+            "register_parameter": self._register_tensor,
+            "append": self._append_module,
+            "extend": self._extend_modules,
+            "update": self._update_modules,
+        }.get(name)
+        if handler is not None:
+            value = handler(ref, instance, arguments, state)
+            if value is not None:
+                return value
+        if name in NAMED_LISTS:
+            return self._module_list(ref, instance, name, state)
+        if name in ("keys", "values", "items") and base == "torch.nn.ModuleDict":
+            return self._dict_view(instance, name, state)
+        if name == "get_submodule" and arguments.positional:
+            path = arguments.positional[0].value
+            value = ref
+            if isinstance(path, Const) and isinstance(path.value, str):
+                for part in path.value.split("."):
+                    value = self.attribute(value, part, state)
+                return value
+        if name in ("forward", "__call__") and base is not None:
+            return self.native_forward(ref, base, arguments, node, state)
+        return Unknown(f"method {name} of {base or 'an object of unknown class'}")
+
+    def _functional(
+        self, ref: Ref, base: str, name: str, arguments: Arguments, node: cst.Call, state: State
+    ) -> Value:
+        row = self.backend.functionals.get(name)
+        if row is None:
+            return Unknown(f"FloatFunctional has no method {name}")
+        if not self.converted(ref):
+            row = self.float_row(row)
+            return self.apply(row, f"{base}.{name}", arguments, node, state)
+        return self.apply(row, f"{base}.{name}", arguments, node, state, ref)
+
+    def float_row(self, row: OpSpec) -> OpSpec:
+        """What a FloatFunctional that convert does not swap calls: the plain torch function."""
+        return self.backend.functions.get(row.float_function or "", row)
+
+    def _add_module(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value:
+        name, module = arguments.get(0, "name"), arguments.get(1, "module")
+        if isinstance(name, Const) and module is not None:
+            self.set_attribute(ref, str(name.value), module, state)
+        return Const(None)
+
+    def _register_tensor(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value:
+        name, tensor = arguments.get(0, "name"), arguments.get(1, "tensor")
+        if isinstance(name, Const):
+            value = tensor if isinstance(tensor, Tensor) or tensor == Const(None) else None
+            self.set_attribute(
+                ref, str(name.value), value if value is not None else self.unknown_tensor("a buffer"), state
+            )
+        return Const(None)
+
+    def _append_module(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
+        given = arguments.get(0, "module")
+        if given is None:
+            return None
+        if self.loop_depth:
+            self.set_attribute(ref, "*", given, state)
+        else:
+            self.set_attribute(ref, str(len(self.children(instance))), given, state)
+        return ref
+
+    def _extend_modules(
+        self, ref: Ref, instance: Instance, arguments: Arguments, state: State
+    ) -> Value | None:
+        given = arguments.get(0, "modules")
+        if given is None:
+            return None
+        self._list_children(ref, given, state)
+        return ref
+
+    def _update_modules(
+        self, ref: Ref, instance: Instance, arguments: Arguments, state: State
+    ) -> Value | None:
+        self.native_init(ref, "torch.nn.ModuleDict", arguments, state)
+        return Const(None)
+
+    def _module_list(self, ref: Ref, instance: Instance, name: str, state: State) -> Value:
+        from qlsp.values.value import TupleValue
+
+        found: list[tuple[str, Value]] = []
+        if name.endswith("modules"):
+            self._all_modules(ref, "", state, found, set())
+        else:
+            found = [(k, v) for k, v in instance.attributes.items() if self.instance(state, v) is not None]
+        if NAMED_LISTS[name]:
+            return TupleValue(tuple(TupleValue((Const(key), value)) for key, value in found))
+        return TupleValue(tuple(value for _, value in found))
+
+    def _all_modules(
+        self, ref: Ref, prefix: str, state: State, found: list[tuple[str, Value]], seen: set[int]
+    ) -> None:
+        instance = self.instance(state, ref)
+        if instance is None or ref.oid in seen:
+            return
+        seen.add(ref.oid)
+        found.append((prefix, ref))
+        for name, value in instance.attributes.items():
+            if isinstance(value, Ref):
+                self._all_modules(value, f"{prefix}.{name}" if prefix else name, state, found, seen)
+
+    def _dict_view(self, instance: Instance, name: str, state: State) -> Value:
+        from qlsp.values.value import TupleValue
+
+        pairs = [(Const(key), value) for key, value in instance.attributes.items()]
+        if name == "keys":
+            return TupleValue(tuple(key for key, _ in pairs))
+        if name == "values":
+            return TupleValue(tuple(value for _, value in pairs))
+        return TupleValue(tuple(TupleValue(pair) for pair in pairs))
+
+    def lifecycle_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
+        """prepare, convert and kin (see ``lifecycle``)."""
+        raise NotImplementedError
+
+
+def is_stub(row: OpSpec) -> bool:
+    """True for the row of QuantStub."""
+    return row.role is Role.QUANTIZE
+
+
+__all__ = ["ClassValue", "Library"]

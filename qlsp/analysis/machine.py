@@ -1,0 +1,170 @@
+"""The machine: what every part of the interpreter shares. Frames, heap access, value numbers, budgets, facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from qlsp.analysis.facts import Facts
+from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
+from qlsp.backends.spec import Backend
+from qlsp.syntax.parse import Unit
+from qlsp.values.state import HeapObject, Instance, State
+from qlsp.values.value import CallPath, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
+
+MAX_STEPS = 400_000
+MAX_DEPTH = 40
+MAX_UNROLL = 64
+
+
+class BudgetExceeded(Exception):
+    """One root took more steps than its budget: its remaining calls stay undecided."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """A running function: where its code stands, its receiver's class, what it has returned so far."""
+
+    unit: Unit
+    module: ModuleModel
+    name: str
+    owner: ClassModel | None = None
+    receiver: Value | None = None
+    closure: int = 0
+    returns: list[tuple[Value, State]] = field(default_factory=list)
+    yields: list[Value] = field(default_factory=list)
+    loops: list[LoopExits] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LoopExits:
+    """States that left the running loop body early."""
+
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One evaluated call argument with the expression it came from."""
+
+    value: Value
+    node: cst.BaseExpression | None = None
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Evaluated call arguments. ``open`` says that ``*`` or ``**`` of unknown content was passed."""
+
+    positional: list[Argument] = field(default_factory=list)
+    keywords: dict[str, Argument] = field(default_factory=dict)
+    open: bool = False
+
+    @classmethod
+    def of(cls, *values: Value) -> Arguments:
+        """Positional arguments without syntax."""
+        return cls([Argument(value) for value in values])
+
+    def get(self, index: int, name: str) -> Value | None:
+        """The argument at this position or with this keyword."""
+        if name in self.keywords:
+            return self.keywords[name].value
+        return self.positional[index].value if index < len(self.positional) else None
+
+
+class Machine:
+    """Shared data of one analysis. The interpreter's parts are mix-ins over it."""
+
+    def __init__(self, finder: Finder, backend: Backend) -> None:
+        self.finder = finder
+        self.backend = backend
+        self.facts: Facts | None = None
+        self.frame: Frame | None = None
+        self.path: CallPath = ()
+        self.muted = 0
+        self.steps = 0
+        self.depth = 0
+        self.static_heap: dict[int, HeapObject] = {}
+        self.functions: dict[SpanId, FunctionModel] = {}
+        self.class_models: dict[SpanId, ClassModel] = {}
+        self.closures: dict[int, dict[str, Value]] = {}
+        self.effective: dict[int, Value] | None = None
+        self.loop_depth = 0
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._next_oid = 1
+
+    def number(self, key: tuple[object, ...]) -> int:
+        """The value number of a key; equal keys have equal numbers."""
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
+
+    def fresh(self, *hint: object) -> int:
+        """A value number that equals no other."""
+        return self.number(("fresh", len(self._numbers), *hint))
+
+    def tick(self) -> None:
+        """Count one step of the budget."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise BudgetExceeded
+
+    @property
+    def current(self) -> Frame:
+        """The running frame."""
+        assert self.frame is not None
+        return self.frame
+
+    def span(self, node: cst.CSTNode) -> SpanId:
+        """The span id of a node of the running frame's unit."""
+        unit = self.current.unit
+        return SpanId(unit.path, unit.index, unit.ordinal(node))
+
+    def allocate(self, state: State, thing: HeapObject) -> Ref:
+        """Put a new object on the heap."""
+        oid = self._next_oid
+        self._next_oid += 1
+        state.heap[oid] = thing
+        return Ref(oid)
+
+    def load(self, state: State, ref: Ref) -> HeapObject | None:
+        """The object a reference points to, or None if this path did not build it."""
+        found = state.heap.get(ref.oid)
+        return found if found is not None else self.static_heap.get(ref.oid)
+
+    def instance(self, state: State, value: Value) -> Instance | None:
+        """The instance a value points to, if it is one."""
+        if isinstance(value, Ref):
+            found = self.load(state, value)
+            if isinstance(found, Instance):
+                return found
+        return None
+
+    def class_model(self, value: ClassValue) -> ClassModel:
+        """The model of a class value."""
+        return self.class_models[value.span]
+
+    def class_value(self, model: ClassModel) -> ClassValue:
+        """The value of a class model."""
+        self.class_models[model.span] = model
+        return ClassValue(model.span, model.name, model.closure)
+
+    def function_value(self, model: FunctionModel, closure: int = 0) -> FunctionValue:
+        """The value of a function model."""
+        self.functions[model.span] = model
+        owner = model.owner.span if model.owner is not None else None
+        if model.owner is not None:
+            self.class_models[model.owner.span] = model.owner
+            closure = closure or model.owner.closure
+        return FunctionValue(model.span, model.name, owner, closure)
+
+    def capture(self, state: State) -> int:
+        """Remember the names in scope for a nested function or class."""
+        number = len(self.closures) + 1
+        scope = dict(self.closures.get(self.current.closure, {}))
+        scope.update(state.names)
+        self.closures[number] = scope
+        return number
+
+    def mro(self, value: ClassValue | Symbol) -> list[ClassModel | Symbol | Unknown]:
+        """The method resolution order; library classes and unknown bases are single entries."""
+        raise NotImplementedError

@@ -1,0 +1,211 @@
+"""The program model: files, their global names, classes and functions. Nothing is executed here."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import libcst as cst
+
+from qlsp.syntax.names import bindings
+from qlsp.syntax.parse import ChunkError, FileSyntax, Unit
+from qlsp.values.value import SpanId
+
+BUILTINS = frozenset(dir(builtins))
+
+
+class Finder(Protocol):
+    """Finds the file of a dotted module name, or nothing; every question is a dependency of the result."""
+
+    def find(self, module: str, importer: str) -> ModuleModel | None:
+        """The module as seen from the importing file, or None if it is not part of the project."""
+
+    def module_at(self, path: str) -> ModuleModel | None:
+        """The module of a file that was read before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionModel:
+    """A function or method: its syntax and where it stands."""
+
+    span: SpanId
+    name: str
+    node: cst.FunctionDef | cst.Lambda
+    unit: Unit
+    module: ModuleModel
+    owner: ClassModel | None = None
+
+
+@dataclass(eq=False)
+class ClassModel:
+    """A class: bases as expressions, methods and class attributes, all on demand."""
+
+    span: SpanId
+    name: str
+    node: cst.ClassDef
+    unit: Unit
+    module: ModuleModel
+    members: tuple[Unit, ...] = ()
+    closure: int = 0
+
+    @cached_property
+    def body(self) -> list[tuple[cst.BaseStatement, Unit]]:
+        """The statements of the class body with their units; members that do not parse are left out."""
+        if not self.members:
+            if isinstance(self.node.body, cst.IndentedBlock):
+                return [(statement, self.unit) for statement in self.node.body.body]
+            return []
+        found = []
+        for member in self.members:
+            try:
+                found.append((member.node, member))
+            except ChunkError:
+                continue
+        return found
+
+    @cached_property
+    def methods(self) -> dict[str, FunctionModel]:
+        """Methods by name, those under an ``if`` in the class body too; the last definition wins."""
+        found: dict[str, FunctionModel] = {}
+        for statement, unit in self.body:
+            for node in definitions(statement):
+                if isinstance(node, cst.FunctionDef):
+                    span = SpanId(unit.path, unit.index, unit.ordinal(node))
+                    found[node.name.value] = FunctionModel(
+                        span, node.name.value, node, unit, self.module, self
+                    )
+        return found
+
+    @cached_property
+    def attributes(self) -> dict[str, tuple[cst.BaseExpression, Unit]]:
+        """Class-level assignments by name."""
+        found: dict[str, tuple[cst.BaseExpression, Unit]] = {}
+        for statement, unit in self.body:
+            if not isinstance(statement, cst.SimpleStatementLine):
+                continue
+            for small in statement.body:
+                if isinstance(small, cst.Assign):
+                    for target in small.targets:
+                        if isinstance(target.target, cst.Name):
+                            found[target.target.value] = (small.value, unit)
+                elif isinstance(small, cst.AnnAssign) and small.value and isinstance(small.target, cst.Name):
+                    found[small.target.value] = (small.value, unit)
+        return found
+
+    @property
+    def base_expressions(self) -> list[cst.BaseExpression]:
+        """The base classes as written."""
+        return [argument.value for argument in self.node.bases]
+
+
+def definitions(statement: cst.BaseStatement) -> Iterator[cst.BaseStatement]:
+    """Function and class definitions of a statement, through ``if``, ``try`` and ``with``."""
+    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        yield statement
+    elif isinstance(statement, (cst.If, cst.Try, cst.With)):
+        blocks: list[cst.BaseSuite] = [statement.body]
+        if isinstance(statement, cst.If):
+            rest = statement.orelse
+            while isinstance(rest, cst.If):
+                blocks.append(rest.body)
+                rest = rest.orelse
+            if rest is not None:
+                blocks.append(rest.body)
+        if isinstance(statement, cst.Try):
+            blocks.extend(handler.body for handler in statement.handlers)
+        for block in reversed(blocks):
+            for inner in block.body:
+                if isinstance(inner, cst.BaseStatement):
+                    yield from definitions(inner)
+
+
+@dataclass(eq=False)
+class ModuleModel:
+    """One file: its dotted name and what its global names stand for."""
+
+    syntax: FileSyntax
+    name: str
+    is_package: bool = False
+    classes: dict[SpanId, ClassModel] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return self.syntax.path
+
+    @cached_property
+    def binders(self) -> dict[str, list[Unit]]:
+        """Global name to the top-level units that may bind it, in order."""
+        found: dict[str, list[Unit]] = {}
+        for unit in self.syntax.units:
+            for name in unit.names:
+                found.setdefault(name, []).append(unit)
+        return found
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """Imported name to qualified name; of several imports of one name the first wins."""
+        found: dict[str, str] = {}
+        for binding in self._bindings:
+            if binding.name != "*":
+                found.setdefault(binding.name, binding.target)
+        return found
+
+    @cached_property
+    def stars(self) -> list[str]:
+        """Modules imported with a star."""
+        return [binding.target for binding in self._bindings if binding.name == "*"]
+
+    @cached_property
+    def _bindings(self) -> list[_Binding]:
+        found = []
+        for unit in self.syntax.units:
+            if "import" in unit.text and unit.kind == "statement":
+                try:
+                    found.extend(bindings(unit.node, self.name, self.is_package))
+                except ChunkError:
+                    continue
+        return [_Binding(binding.name, binding.target) for binding in found]
+
+    def class_of(self, unit: Unit) -> ClassModel | None:
+        """The class a top-level unit defines."""
+        try:
+            node = unit.node
+        except ChunkError:
+            return None
+        if not isinstance(node, cst.ClassDef):
+            return None
+        return self.class_model(node, unit)
+
+    def class_model(self, node: cst.ClassDef, unit: Unit, closure: int = 0) -> ClassModel:
+        """The model of a class definition, one per syntax node."""
+        span = SpanId(unit.path, unit.index, unit.ordinal(node))
+        if span not in self.classes:
+            members = unit.members if unit.kind == "class" and unit.node is node else ()
+            self.classes[span] = ClassModel(span, node.name.value, node, unit, self, members, closure)
+        return self.classes[span]
+
+    def definition(self, name: str) -> cst.BaseStatement | None:
+        """The function or class that a global name is bound to last, or None."""
+        for unit in reversed(self.binders.get(name, [])):
+            try:
+                for node in definitions(unit.node):
+                    if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.name.value == name:
+                        return node
+            except ChunkError:
+                continue
+        return None
+
+    def unit_of(self, name: str) -> Unit | None:
+        """The last unit that may bind a global name."""
+        units = self.binders.get(name)
+        return units[-1] if units else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    name: str
+    target: str

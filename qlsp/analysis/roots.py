@@ -1,0 +1,211 @@
+"""Roots: which models of a file are judged, under which front end, from which state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qlsp.analysis.facts import Context, Facts
+from qlsp.analysis.interpreter import Interpreter, LifecycleEvent
+from qlsp.analysis.machine import Arguments, BudgetExceeded
+from qlsp.analysis.program import ClassModel, ModuleModel, definitions
+from qlsp.syntax.parse import ChunkError
+from qlsp.values.state import Instance, State
+from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
+from qlsp.values.workflow import Mode, Stage, Workflow
+
+MAX_CONTEXTS = 6
+"""Contexts of one class per file; more ways to build it add nothing that a reader would see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that may be a root: where it is, from which state, how it is used."""
+
+    root: Ref
+    state: State
+    cls: ClassValue | Symbol
+    span: SpanId
+    workflow: Workflow
+    mode: Mode
+    where: str | None
+    assumed: bool
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What the entries of a file show about its models."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    seen: set[SpanId] = field(default_factory=set)
+    traced_unknown: bool = False
+    eager_unknown: bool = False
+
+
+def analyze_module(machine: Interpreter, module: ModuleModel, workflow: Workflow | None, mode: Mode) -> list[Facts]:
+    """The facts of every root of a file."""
+    evidence = Evidence()
+    functions, classes = _definitions(machine, module)
+    _entries(machine, module, functions, classes, evidence)
+    models = _models(machine, classes)
+    _class_roots(machine, models, evidence, workflow)
+    results = []
+    counts: dict[object, int] = {}
+    for candidate in evidence.candidates:
+        key = candidate.cls
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] > MAX_CONTEXTS:
+            continue
+        context = Context(
+            _class_name(candidate.cls),
+            candidate.span,
+            workflow if workflow is not None else candidate.workflow,
+            mode if mode is not Mode.UNKNOWN else candidate.mode,
+            candidate.where,
+            candidate.assumed,
+        )
+        assume = candidate.assumed or not machine.any_qconfig(candidate.root, candidate.state)
+        results.append(machine.run_root(candidate.root, candidate.state.fork(), context, assume))
+    return results
+
+
+def _class_name(cls: ClassValue | Symbol) -> str:
+    return cls.name.rpartition(".")[2]
+
+
+def _definitions(
+    machine: Interpreter, module: ModuleModel
+) -> tuple[list[FunctionValue], list[ClassValue]]:
+    functions: list[FunctionValue] = []
+    classes: list[ClassValue] = []
+    for unit in module.syntax.units:
+        try:
+            nodes = list(definitions(unit.node))
+        except ChunkError:
+            continue
+        for node in nodes:
+            name = getattr(node, "name").value
+            value = machine.definition_value(module, unit, node, name)
+            if isinstance(value, FunctionValue):
+                functions.append(value)
+            elif isinstance(value, ClassValue):
+                classes.append(value)
+    return functions, classes
+
+
+def _entries(
+    machine: Interpreter,
+    module: ModuleModel,
+    functions: list[FunctionValue],
+    classes: list[ClassValue],
+    evidence: Evidence,
+) -> None:
+    """Run the script, every function, and every class that is no model; keep the models they build."""
+    _keep(machine, machine.run_script(module), evidence)
+    for function in functions:
+        _keep(machine, machine.run_function(function), evidence)
+    for cls in classes:
+        if not machine.is_model_class(cls) and machine.class_model(cls).methods:
+            _keep(machine, machine.run_methods(cls), evidence)
+
+
+def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
+    created, machine.created = machine.created, []
+    events, machine.events = machine.events, []
+    used: set[int] = set()
+    for event in events:
+        for ref in _refs(event.model):
+            used.add(ref.oid)
+            used |= machine.submodules_of(ref, event.state)
+            _event_candidate(machine, ref, event, evidence)
+        if isinstance(event.model, Unknown) and event.row.stage is Stage.PREPARE:
+            traced = event.row.workflow is not Workflow.EAGER
+            evidence.traced_unknown = evidence.traced_unknown or traced
+            evidence.eager_unknown = evidence.eager_unknown or not traced
+    children: set[int] = set()
+    for ref, _, _ in created:
+        if machine.instance(state, ref) is not None:
+            children |= machine.submodules_of(ref, state)
+    for ref, cls, span in created:
+        instance = machine.instance(state, ref)
+        if instance is None or ref.oid in used or ref.oid in children or span is None:
+            continue
+        if isinstance(cls, ClassValue) and not machine.is_model_class(cls):
+            continue
+        if not machine.owns_stub(ref, state):
+            continue
+        where = _place(machine, cls, span)
+        candidate = Candidate(ref, state, cls, where, Workflow.EAGER, Mode.UNKNOWN, None, True)
+        evidence.candidates.append(candidate)
+        if isinstance(cls, ClassValue):
+            evidence.seen.add(cls.span)
+
+
+def _refs(value: Value) -> list[Ref]:
+    if isinstance(value, Ref):
+        return [value]
+    if isinstance(value, Choice):
+        return [option for _, option in value.options if isinstance(option, Ref)]
+    return []
+
+
+def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evidence: Evidence) -> None:
+    instance = machine.instance(event.state, ref)
+    if instance is None:
+        return
+    row = event.row
+    if isinstance(instance.cls, ClassValue):
+        evidence.seen.add(instance.cls.span)
+        for oid in machine.submodules_of(ref, event.state):
+            child = machine.instance(event.state, Ref(oid))
+            if child is not None and isinstance(child.cls, ClassValue):
+                evidence.seen.add(child.cls.span)
+    if row.stage in (Stage.PREPARE, Stage.EXPORT):
+        span = _place(machine, instance.cls, event.span)
+        evidence.candidates.append(
+            Candidate(ref, event.state, instance.cls, span, row.workflow, row.mode, event.where, False)
+        )
+
+
+def _place(machine: Interpreter, cls: ClassValue | Symbol, fallback: SpanId) -> SpanId:
+    return cls.span if isinstance(cls, ClassValue) else fallback
+
+
+def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[ClassValue, Ref, State]]:
+    """An instance of each model class on unknown or default arguments."""
+    found = []
+    for cls in classes:
+        if not machine.is_model_class(cls):
+            continue
+        state = State()
+        machine.steps = 0
+        try:
+            value = machine.instantiate(cls, Arguments(), None, state)
+        except BudgetExceeded:
+            continue
+        if isinstance(value, Ref):
+            found.append((cls, value, state))
+    machine.created = []
+    machine.events = []
+    return found
+
+
+def _class_roots(
+    machine: Interpreter,
+    models: list[tuple[ClassValue, Ref, State]],
+    evidence: Evidence,
+    workflow: Workflow | None,
+) -> None:
+    """Classes with stubs that no class in view builds and no script uses."""
+    for cls, ref, state in models:
+        builders = {builder for builder in machine.built.get(cls.span, set()) if builder is not None}
+        if builders - {cls.span} or cls.span in evidence.seen or not machine.owns_stub(ref, state):
+            continue
+        front_end = Workflow.EAGER
+        if evidence.traced_unknown and not evidence.eager_unknown:
+            front_end = Workflow.FX
+        evidence.candidates.append(
+            Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True)
+        )
+
+
+__all__ = ["ClassModel", "Instance", "analyze_module"]

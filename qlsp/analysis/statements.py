@@ -1,0 +1,541 @@
+"""Statements: structural execution over a state. ``None`` stands for a path that does not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from qlsp.analysis.conditions import Conditions
+from qlsp.analysis.machine import MAX_UNROLL, LoopExits
+from qlsp.syntax.names import bindings
+from qlsp.values.state import DictObject, Instance, ListObject, State, merge
+from qlsp.values.value import (
+    NO_GUARD,
+    Choice,
+    Const,
+    Guard,
+    Ref,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    choice,
+    options_of,
+)
+
+FIXPOINT_PASSES = 3
+EXPECT_FAILURE = frozenset(
+    {"pytest.raises", "pytest.warns", "pytest.deprecated_call", "pytest.fail"}
+)
+EXPECT_FAILURE_METHODS = ("assertRaises", "assertWarns", "assertLogs")
+
+
+class Statements(Conditions):
+    """Execution of statements."""
+
+    def block(self, body: Sequence[cst.BaseStatement | cst.BaseSmallStatement], state: State) -> State | None:
+        """Execute statements in order."""
+        current: State | None = state
+        for statement in body:
+            if current is None:
+                return None
+            current = self.execute(statement, current)
+        return current
+
+    def suite(self, body: cst.BaseSuite, state: State) -> State | None:
+        """Execute an indented block or the rest of a one-line compound statement."""
+        return self.block(body.body, state)
+
+    def execute(
+        self, statement: cst.BaseStatement | cst.BaseSmallStatement, state: State
+    ) -> State | None:
+        """Execute one statement; the returned state may be another object."""
+        self.tick()
+        match statement:
+            case cst.SimpleStatementLine():
+                return self.block(statement.body, state)
+            case cst.Expr():
+                self.expression_statement(statement.value, state)
+                return state
+            case cst.Assign():
+                value = self.eval(statement.value, state)
+                for target in statement.targets:
+                    self.assign(target.target, value, state)
+                return state
+            case cst.AnnAssign():
+                if statement.value is not None:
+                    self.assign(statement.target, self.eval(statement.value, state), state)
+                return state
+            case cst.AugAssign():
+                self.augmented(statement, state)
+                return state
+            case cst.Return():
+                value = self.eval(statement.value, state) if statement.value is not None else Const(None)
+                self.current.returns.append((value, state))
+                return None
+            case cst.If():
+                return self.if_statement(statement, state)
+            case cst.For():
+                return self.for_statement(statement, state)
+            case cst.While():
+                return self.while_statement(statement, state)
+            case cst.Try() | cst.TryStar():
+                return self.try_statement(statement, state)
+            case cst.With():
+                return self.with_statement(statement, state)
+            case cst.Match():
+                return self.match_statement(statement, state)
+            case cst.FunctionDef():
+                frame = self.current
+                closure = self.capture(state)
+                value = self.function_of(statement, frame.unit, frame.module, None, closure)
+                state.names[statement.name.value] = value
+                self.closures[closure][statement.name.value] = value
+                return state
+            case cst.ClassDef():
+                frame = self.current
+                model = frame.module.class_model(statement, frame.unit, self.capture(state))
+                state.names[statement.name.value] = self.class_value(model)
+                return state
+            case cst.Raise():
+                return None
+            case cst.Break():
+                if self.current.loops:
+                    self.current.loops[-1].breaks.append(state)
+                return None
+            case cst.Continue():
+                if self.current.loops:
+                    self.current.loops[-1].continues.append(state)
+                return None
+            case cst.Import() | cst.ImportFrom():
+                frame = self.current
+                line = cst.SimpleStatementLine([statement])
+                for bound in bindings(line, frame.module.name, frame.module.is_package):
+                    if bound.name != "*":
+                        state.names[bound.name] = self.qualified(bound.target, frame.module)
+                return state
+            case cst.Assert():
+                self.eval(statement.test, state)
+                return state
+            case cst.Del():
+                if isinstance(statement.target, cst.Name):
+                    state.names.pop(statement.target.value, None)
+                return state
+            case _:
+                return state
+
+    def expression_statement(self, node: cst.BaseExpression, state: State) -> None:
+        """Evaluate for the effect."""
+        self.eval(node, state)
+
+    # --- assignment ---------------------------------------------------------------------------------
+
+    def assign(self, target: cst.BaseExpression, value: Value, state: State) -> None:
+        """Bind a target: a name, an attribute, an item, or a tuple of targets."""
+        match target:
+            case cst.Name():
+                state.names[target.value] = value
+            case cst.Attribute():
+                self.set_attribute(self.eval(target.value, state), target.attr.value, value, state)
+            case cst.Tuple() | cst.List():
+                self._unpack(target, value, state)
+            case cst.Subscript():
+                self.set_item(target, value, state)
+            case cst.StarredElement():
+                self.assign(target.value, value, state)
+            case _:
+                return
+
+    def _unpack(self, target: cst.Tuple | cst.List, value: Value, state: State) -> None:
+        elements = target.elements
+        star = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
+        items = self.unpacked(value, len(elements), star, state)
+        for element, item in zip(elements, items, strict=True):
+            self.assign(element.value, item, state)
+
+    def unpacked(self, value: Value, count: int, star: int | None, state: State) -> list[Value]:
+        """Exactly ``count`` values for the targets of an unpacking; the starred one is a list."""
+        if isinstance(value, Choice):
+            columns = [
+                (guard, self.unpacked(option, count, star, state)) for guard, option in value.options
+            ]
+            return [choice([(guard, row[i]) for guard, row in columns]) for i in range(count)]
+        known = self.items(value, state)
+        if known is not None:
+            if star is None:
+                if len(known) == count:
+                    return list(known)
+            elif len(known) >= count - 1:
+                tail = count - star - 1
+                middle = known[star : len(known) - tail]
+                rest = known[len(known) - tail :] if tail else []
+                packed = self.allocate(state, ListObject(tuple(middle)))
+                return [*known[:star], packed, *rest]
+            return [Unknown("an unpacking of another length")] * count
+        return [self.element(value, i, state) for i in range(count)]
+
+    def augmented(self, statement: cst.AugAssign, state: State) -> None:
+        """``a += b``: lists grow in place, tensors go through the operator's row."""
+        target = statement.target
+        left = self.eval(target, state)
+        right = self.eval(statement.value, state)
+        operator = self.operator_text(statement.operator)
+        thing = self.load(state, left) if isinstance(left, Ref) else None
+        if isinstance(thing, ListObject) and isinstance(left, Ref) and operator == "+":
+            state.heap[left.oid] = self.extended(thing, right, state)
+            return
+        operands = (target, statement.value)
+        result = self.binary(operator, left, right, statement, operands, state, in_place=True)
+        self.assign(target, result, state)
+
+    # --- branches -----------------------------------------------------------------------------------
+
+    def if_statement(self, statement: cst.If, state: State) -> State | None:
+        """Run the arms that can run, join what comes out of them."""
+        base = state.guard
+        arms = self.branch(statement.test, state)
+        outcomes: list[State] = []
+        for truth, arm in arms:
+            if truth:
+                after = self.suite(statement.body, arm)
+            elif statement.orelse is None:
+                after = arm
+            elif isinstance(statement.orelse, cst.If):
+                after = self.if_statement(statement.orelse, arm)
+            else:
+                after = self.suite(statement.orelse.body, arm)
+            if after is not None:
+                outcomes.append(after)
+        return merge(outcomes, base)
+
+    def try_statement(self, statement: cst.Try | cst.TryStar, state: State) -> State | None:
+        """The body, and each handler from a state in which the body may or may not have run."""
+        base = state.guard
+        key = ("try", self.span(statement), self.path)
+        before = state.fork()
+        body = self.suite(statement.body, state.fork((key, 0)))
+        outcomes: list[State] = []
+        if body is not None:
+            after = self.suite(statement.orelse.body, body) if statement.orelse is not None else body
+            if after is not None:
+                outcomes.append(after)
+        for number, handler in enumerate(statement.handlers, start=1):
+            arm = before.fork((key, number))
+            if handler.name is not None and isinstance(handler.name.name, cst.Name):
+                arm.names[handler.name.name.value] = Unknown("a caught exception")
+            after = self.suite(handler.body, arm)
+            if after is not None:
+                outcomes.append(after)
+        merged = merge(outcomes, base)
+        if statement.finalbody is not None:
+            final = self.suite(statement.finalbody.body, merged if merged is not None else before)
+            return final if merged is not None else None
+        return merged
+
+    def with_statement(self, statement: cst.With, state: State) -> State | None:
+        """The body once; facts inside ``pytest.raises`` and its kin are not recorded."""
+        muted = 0
+        for item in statement.items:
+            if self._expects_failure(item.item):
+                muted = 1
+            value = self.eval(item.item, state)
+            if item.asname is not None:
+                entered = value if self.instance(state, value) else Unknown("a context manager's value")
+                self.assign(item.asname.name, entered, state)
+        self.muted += muted
+        try:
+            return self.suite(statement.body, state)
+        finally:
+            self.muted -= muted
+
+    def _expects_failure(self, node: cst.BaseExpression) -> bool:
+        if not isinstance(node, cst.Call):
+            return False
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value.startswith(EXPECT_FAILURE_METHODS):
+            return True
+        name = self.qualified_name(node.func)
+        return name in EXPECT_FAILURE
+
+    def match_statement(self, statement: cst.Match, state: State) -> State | None:
+        """Cases in order; one that is known to match ends the search."""
+        base = state.guard
+        subject = self.eval(statement.subject, state)
+        key = ("match", self.span(statement), self.path)
+        outcomes: list[State] = []
+        open_end = True
+        for number, case in enumerate(statement.cases):
+            fits = self._fits(case.pattern, subject, state)
+            if fits is False:
+                continue
+            certain = fits is True and case.guard is None
+            arm = state.fork() if certain and not outcomes and open_end else state.fork((key, number))
+            self._capture_pattern(case.pattern, subject, arm)
+            if case.guard is not None:
+                branches = self.branch(case.guard, arm)
+                taken = [branch for truth, branch in branches if truth]
+                if not taken:
+                    continue
+                arm = taken[0]
+                certain = fits is True and all(truth for truth, _ in branches)
+            after = self.suite(case.body, arm)
+            if after is not None:
+                outcomes.append(after)
+            if certain:
+                open_end = False
+                break
+        if open_end:
+            outcomes.append(state.fork((key, -1)))
+        return merge(outcomes, base)
+
+    def _fits(self, pattern: cst.MatchPattern, subject: Value, state: State) -> bool | None:
+        match pattern:
+            case cst.MatchAs():
+                return True if pattern.pattern is None else self._fits(pattern.pattern, subject, state)
+            case cst.MatchOr():
+                results = [self._fits(each.pattern, subject, state) for each in pattern.patterns]
+                return True if True in results else (None if None in results else False)
+            case cst.MatchValue() | cst.MatchSingleton():
+                value = self.eval(pattern.value, state)
+                if isinstance(value, Const) and isinstance(subject, Const):
+                    return bool(value.value == subject.value)
+                return None
+            case _:
+                return None
+
+    def _capture_pattern(self, pattern: cst.MatchPattern, subject: Value, state: State) -> None:
+        match pattern:
+            case cst.MatchAs():
+                if pattern.name is not None:
+                    state.names[pattern.name.value] = subject
+                if pattern.pattern is not None:
+                    self._capture_pattern(pattern.pattern, subject, state)
+            case cst.MatchSequence():
+                plain = [e for e in pattern.patterns if isinstance(e, cst.MatchSequenceElement)]
+                values = self.unpacked(subject, len(pattern.patterns), None, state)
+                for element, value in zip(plain, values, strict=False):
+                    self._capture_pattern(element.value, value, state)
+            case _:
+                return
+
+    # --- loops --------------------------------------------------------------------------------------
+
+    def for_statement(self, statement: cst.For, state: State) -> State | None:
+        """Known sequences are unrolled; others run to a fixpoint."""
+        iterable = self.eval(statement.iter, state)
+        base = state.guard
+        if isinstance(iterable, Choice):
+            outcomes = []
+            for guard, option in options_of(iterable):
+                arm = state.fork(*guard)
+                after = self._iterate(statement, option, arm)
+                if after is not None:
+                    outcomes.append(after)
+            return merge(outcomes, base)
+        return self._iterate(statement, iterable, state)
+
+    def _iterate(self, statement: cst.For, iterable: Value, state: State) -> State | None:
+        items = self.items(iterable, state)
+        exits = LoopExits()
+        base = state.guard
+        if items is not None and len(items) <= MAX_UNROLL:
+            after = self._unroll(statement, items, state, exits)
+        else:
+            after = self._fixpoint(statement, iterable, state, exits)
+        if after is not None and statement.orelse is not None:
+            after = self.suite(statement.orelse.body, after)
+        outcomes = [*([after] if after is not None else []), *exits.breaks]
+        return merge(outcomes, base)
+
+    def _unroll(
+        self, statement: cst.For, items: Sequence[Value], state: State, exits: LoopExits
+    ) -> State | None:
+        span = self.span(statement)
+        current: State | None = state
+        for number, item in enumerate(items):
+            if current is None:
+                return None
+            base = current.guard
+            self.assign(statement.target, item, current)
+            current = self._pass(statement.body, current, exits, (span, number), base)
+        return current
+
+    def _pass(
+        self, body: cst.BaseSuite, state: State, exits: LoopExits, step: tuple[object, int], base: Guard
+    ) -> State | None:
+        saved = self.path
+        self.path = (*saved, step)  # type: ignore[assignment]
+        inner = LoopExits(exits.breaks)
+        self.current.loops.append(inner)
+        try:
+            after = self.suite(body, state)
+        finally:
+            self.current.loops.pop()
+            self.path = saved
+        return merge([*([after] if after is not None else []), *inner.continues], base)
+
+    def _fixpoint(
+        self, statement: cst.For, iterable: Value, state: State, exits: LoopExits
+    ) -> State | None:
+        span = self.span(statement)
+
+        def enter(current: State) -> None:
+            self.assign(statement.target, self.loop_element(iterable, statement, current), current)
+
+        return self._repeat(span, statement.body, state, exits, enter)
+
+    def _repeat(
+        self,
+        span: object,
+        body: cst.BaseSuite,
+        state: State,
+        exits: LoopExits,
+        enter: object,
+    ) -> State | None:
+        """Run a body of unknown repetition until the state stays; zero passes are possible."""
+        base = state.guard
+        current = state
+        self.loop_depth += 1
+        try:
+            for _ in range(FIXPOINT_PASSES):
+                arm = current.fork()
+                if callable(enter):
+                    enter(arm)
+                after = self._pass(body, arm, exits, (span, 0), base)
+                if after is None:
+                    break
+                widened = self.widen(current, after, span)
+                if widened.names == current.names and widened.heap == current.heap:
+                    break
+                current = widened
+        finally:
+            self.loop_depth -= 1
+        return current
+
+    def widen(self, before: State, after: State, span: object) -> State:
+        """The state at the head of a loop: changing tensors get one value number for all passes."""
+        names = dict(before.names)
+        for name, value in after.names.items():
+            old = before.names.get(name)
+            names[name] = value if old is None else self._widened(old, value, (span, name))
+        heap = dict(before.heap)
+        for oid, thing in after.heap.items():
+            mine = before.heap.get(oid)
+            if mine is None or mine == thing:
+                heap[oid] = thing
+            elif isinstance(mine, ListObject) and isinstance(thing, ListObject):
+                heap[oid] = self._widened_list(mine, thing, (span, oid))
+            elif isinstance(mine, Instance) and isinstance(thing, Instance):
+                attributes = {
+                    key: self._widened(mine.attributes[key], value, (span, oid, key))
+                    if key in mine.attributes
+                    else value
+                    for key, value in thing.attributes.items()
+                }
+                heap[oid] = replace(mine, attributes=attributes)
+            elif isinstance(mine, DictObject) and isinstance(thing, DictObject):
+                heap[oid] = self._widened_dict(mine, thing, (span, oid))
+            else:
+                heap[oid] = thing
+        return State(names, heap, before.guard)
+
+    def _widened(self, old: Value, new: Value, key: tuple[object, ...]) -> Value:
+        if old == new:
+            return old
+        if isinstance(old, Const) and isinstance(new, Const):
+            return Unknown("a counter of a loop of unknown length")
+        phi = self.number(("phi", key, self.path))
+        options: list[tuple[Guard, Value]] = []
+        for _, option in (*options_of(old), *options_of(new)):
+            if isinstance(option, Tensor):
+                option = replace(option, number=phi, base=phi, origin=option.origin)
+            if (NO_GUARD, option) not in options:
+                options.append((NO_GUARD, option))
+        return choice(options)
+
+    def _widened_list(self, old: ListObject, new: ListObject, key: tuple[object, ...]) -> ListObject:
+        values = [*(old.items or ()), *(new.items or ()), *(v for v in (old.element, new.element) if v)]
+        options: list[tuple[Guard, Value]] = []
+        for value in values:
+            for _, option in options_of(value):
+                if isinstance(option, Tensor):
+                    option = replace(option, number=self.number(("elements", key)), many=True)
+                options.append((NO_GUARD, option))
+        return ListObject(None, choice(options) if options else None)
+
+    def _widened_dict(self, old: DictObject, new: DictObject, key: tuple[object, ...]) -> DictObject:
+        mine = dict(old.entries)
+        entries = tuple(
+            (name, self._widened(mine[name], value, (key, str(name))) if name in mine else value)
+            for name, value in new.entries
+        )
+        return DictObject(entries, new.rest if new.rest is not None else old.rest)
+
+    def while_statement(self, statement: cst.While, state: State) -> State | None:
+        """Unrolled while the condition is known, then a fixpoint."""
+        span = self.span(statement)
+        base = state.guard
+        exits = LoopExits()
+        current: State | None = state
+        for number in range(MAX_UNROLL):
+            if current is None:
+                break
+            arms = self.branch(statement.test, current)
+            if len(arms) == 2:
+                current = self._repeat(span, statement.body, current, exits, None)
+                break
+            truth, current = arms[0]
+            if not truth:
+                if statement.orelse is not None:
+                    current = self.suite(statement.orelse.body, current)
+                break
+            current = self._pass(statement.body, current, exits, (span, number), current.guard)
+        return merge([*([current] if current is not None else []), *exits.breaks], base)
+
+    # --- provided by other parts --------------------------------------------------------------------
+
+    def set_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
+        """Assign an attribute (see ``objects``)."""
+        raise NotImplementedError
+
+    def set_item(self, target: cst.Subscript, value: Value, state: State) -> None:
+        """Assign an item (see ``objects``)."""
+        raise NotImplementedError
+
+    def items(self, value: Value, state: State) -> list[Value] | None:
+        """The items of an iterable of known length, else None (see ``objects``)."""
+        raise NotImplementedError
+
+    def element(self, value: Value, index: int, state: State) -> Value:
+        """One element of an iterable of unknown length (see ``objects``)."""
+        raise NotImplementedError
+
+    def loop_element(self, value: Value, statement: cst.For, state: State) -> Value:
+        """What the loop variable stands for in a loop of unknown length (see ``objects``)."""
+        raise NotImplementedError
+
+    def extended(self, thing: ListObject, value: Value, state: State) -> ListObject:
+        """A list after ``extend`` (see ``objects``)."""
+        raise NotImplementedError
+
+    def operator_text(self, operator: cst.CSTNode) -> str:
+        """``+`` of an ``Add`` or ``AddAssign`` (see ``expressions``)."""
+        raise NotImplementedError
+
+    def binary(
+        self,
+        operator: str,
+        left: Value,
+        right: Value,
+        node: cst.CSTNode,
+        operands: tuple[cst.BaseExpression, cst.BaseExpression],
+        state: State,
+        in_place: bool = False,
+    ) -> Value:
+        """Apply a binary operator (see ``expressions``)."""
+        raise NotImplementedError
+
+    def qualified_name(self, node: cst.BaseExpression) -> str | None:
+        """The canonical library name an expression stands for (see ``expressions``)."""
+        raise NotImplementedError

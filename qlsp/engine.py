@@ -1,0 +1,211 @@
+"""The one path from text to diagnostics, shared by the command line and the editor."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qlsp.analysis.facts import Facts
+from qlsp.analysis.interpreter import Interpreter
+from qlsp.analysis.program import ModuleModel
+from qlsp.analysis.roots import analyze_module
+from qlsp.analysis.scales import Scales, describe
+from qlsp.backends.torch_eager import EAGER
+from qlsp.config import Config, selected
+from qlsp.diagnostics import Diagnostic, Message, Related, Severity
+from qlsp.project import Project
+from qlsp.qmap import MapRoot, map_root
+from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
+from qlsp.statistics import Statistics, collect
+from qlsp.text import LineIndex, Place, Source, SourceError, Span
+from qlsp.values.value import SpanId
+from qlsp.values.workflow import Mode, Workflow
+
+MARKERS = (b"quant", b"Quant")
+"""A file without any of these cannot hold a root: it is read, not analysed, unless a root reaches it."""
+
+RECURSION_LIMIT = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Diagnostics sorted by path, place and code; the sources they point into; what stayed undecided."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, Source]
+    statistics: Statistics
+    crashed: bool
+
+
+@dataclass(slots=True)
+class Analysis:
+    """The facts of a set of files."""
+
+    project: Project
+    modules: dict[str, ModuleModel] = field(default_factory=dict)
+    facts: list[Facts] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    def place(self, span: SpanId) -> Place:
+        """Where a span id points."""
+        module = self.project.module_at(span.path)
+        assert module is not None
+        unit = module.syntax.all_units[span.unit]
+        return Place(span.path, unit.span(span.ordinal))
+
+    def enclosing(self, span: SpanId) -> str:
+        """The class and function a span stands in, as ``Net.forward``."""
+        module = self.project.module_at(span.path)
+        assert module is not None
+        unit = module.syntax.all_units[span.unit]
+        for top in module.syntax.units:
+            if unit in top.members:
+                return f"{top.name}.{unit.name}"
+        return unit.name or "<module>"
+
+
+def check(
+    paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None
+) -> CheckResult:
+    """Check files. ``texts`` gives the content of files that are not (or not yet) on disk."""
+    analysis = analyze(paths, config, texts)
+    findings, crashed = _run_rules(analysis, config)
+    wanted = set(paths)
+    diagnostics = [d for d in findings if d.place.path in wanted]
+    diagnostics.extend(_file_problems(analysis, config))
+    unique = {(d.place.path, d.place.span, d.code): d for d in sorted(diagnostics, key=_importance)}
+    ordered = sorted(unique.values(), key=lambda d: (d.place.path, d.place.span.start, d.code))
+    counts = Counter(d.code for d in ordered)
+    statistics = collect(analysis.modules, analysis.facts, analysis.place, ordered, len(paths), counts)
+    return CheckResult(tuple(ordered), analysis.project.sources, statistics, crashed)
+
+
+def _importance(diagnostic: Diagnostic) -> int:
+    return diagnostic.severity.rank
+
+
+def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None) -> Analysis:
+    """Read the files and interpret every root in them."""
+    project = Project(config.src, texts)
+    analysis = Analysis(project)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+    for path in paths:
+        try:
+            module = project.load(path)
+        except SourceError as error:
+            analysis.unreadable[path] = str(error)
+            continue
+        if not _marked(module):
+            continue
+        analysis.modules[path] = module
+        machine = Interpreter(project, EAGER)
+        analysis.facts.extend(analyze_module(machine, module, _workflow(config), _mode(config)))
+    return analysis
+
+
+def _marked(module: ModuleModel) -> bool:
+    return any(
+        marker.decode() in segment.text for segment in module.syntax.source.segments for marker in MARKERS
+    )
+
+
+def _workflow(config: Config) -> Workflow | None:
+    return None if config.workflow == "auto" else Workflow(config.workflow)
+
+
+def _mode(config: Config) -> Mode:
+    return Mode.UNKNOWN if config.mode == "auto" else Mode(config.mode)
+
+
+def _run_rules(analysis: Analysis, config: Config) -> tuple[list[Diagnostic], bool]:
+    found: list[Diagnostic] = []
+    crashed = False
+    for rule in all_rules():
+        if rule.check is None or not selected(config, rule.meta):
+            continue
+        for facts in analysis.facts:
+            try:
+                found.extend(_diagnostic(analysis, rule, each) for each in rule.check(RuleContext(facts)))
+            except Exception as error:
+                crashed = True
+                found.append(_crash(analysis, rule, facts, error))
+    return found, crashed
+
+
+def _diagnostic(analysis: Analysis, rule: Rule, finding: Finding) -> Diagnostic:
+    related = tuple(Related(note.message, analysis.place(note.span)) for note in finding.related)
+    return Diagnostic(
+        rule.meta.code,
+        rule.meta.name,
+        finding.message,
+        finding.severity or rule.meta.severity,
+        analysis.place(finding.span),
+        finding.predicts or rule.meta.predicts,
+        finding.assumes,
+        related,
+    )
+
+
+def _crash(analysis: Analysis, rule: Rule, facts: Facts, error: Exception) -> Diagnostic:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error} ({last.name}, line {last.lineno})"
+    message = Message.of("rule-crashed", rule=rule.meta.name, error=text)
+    place = analysis.place(facts.context.span)
+    return Diagnostic("QL003", "rule-crashed", message, Severity.ERROR, place)
+
+
+def _file_problems(analysis: Analysis, config: Config) -> list[Diagnostic]:
+    meta = next(rule.meta for rule in all_rules() if rule.meta.code == "QL001")
+    if not selected(config, meta):
+        return []
+    found = []
+    for path, error in analysis.unreadable.items():
+        message = Message.of("unreadable-file", error=error)
+        found.append(Diagnostic(meta.code, meta.name, message, meta.severity, Place(path, Span(0, 0))))
+    for path, module in analysis.modules.items():
+        for problem in module.syntax.problems():
+            message = Message.of("syntax-error", error=problem.message)
+            place = Place(path, problem.span)
+            found.append(Diagnostic(meta.code, meta.name, message, meta.severity, place))
+    return found
+
+
+def quant_map(
+    paths: Sequence[str], config: Config, class_name: str | None = None
+) -> tuple[MapRoot, ...]:
+    """The quantization map of every eager root in the files, or of one class."""
+    analysis = analyze(paths, config)
+    indexes: dict[str, LineIndex] = {}
+
+    def locate(span: SpanId) -> tuple[Place, tuple[int, int], tuple[int, int], str]:
+        place = analysis.place(span)
+        if place.path not in indexes:
+            indexes[place.path] = LineIndex(analysis.project.sources[place.path].text)
+        index = indexes[place.path]
+        enclosing = analysis.enclosing(span)
+        return place, index.position(place.span.start), index.position(place.span.end), enclosing
+
+    return tuple(
+        map_root(facts, locate)
+        for facts in analysis.facts
+        if facts.context.workflow is Workflow.EAGER and class_name in (None, facts.context.root)
+    )
+
+
+def reveal(
+    paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None
+) -> list[tuple[str, int, str]]:
+    """What ``reveal_quant`` calls show: (path, row, text), in order of place."""
+    analysis = analyze(paths, config, texts)
+    found = set()
+    for facts in analysis.facts:
+        scales = Scales(facts)
+        for (span, _), value in facts.reveals.items():
+            place = analysis.place(span)
+            index = LineIndex(analysis.project.sources[place.path].text)
+            row, _ = index.position(place.span.start)
+            found.add((place.path, row, describe(scales, value)))
+    return sorted(found)

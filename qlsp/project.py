@@ -1,0 +1,100 @@
+"""The project on disk: which file a module name means. Files are read, never imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from qlsp.analysis.program import ModuleModel
+from qlsp.syntax.parse import parse_file
+from qlsp.text import Source, SourceError, read_source
+
+LIBRARIES = frozenset({"torch", "torchao", "numpy", "horizon_plugin_pytorch"})
+"""Top-level packages that the tables describe: their files are never read in place of a row."""
+
+
+class Project:
+    """Finds and parses files. ``dependencies`` records, per analysed file, every module name that was asked
+    for and the file it led to, so that a change can be traced to the results it touches."""
+
+    def __init__(self, src: Sequence[str] = (), texts: Mapping[str, str] | None = None) -> None:
+        self.src = tuple(src)
+        self.texts = dict(texts or {})
+        self.sources: dict[str, Source] = {}
+        self.dependencies: dict[str, dict[str, str | None]] = {}
+        self._modules: dict[str, ModuleModel | None] = {}
+        self._found: dict[tuple[str, tuple[str, ...]], str | None] = {}
+
+    def load(self, path: str) -> ModuleModel:
+        """The module of a file; raises ``SourceError`` if it cannot be read."""
+        known = self._modules.get(path)
+        if known is not None:
+            return known
+        source = Source.from_text(path, self.texts[path]) if path in self.texts else read_source(path)
+        self.sources[path] = source
+        name, is_package = self.module_name(path)
+        module = ModuleModel(parse_file(source), name, is_package)
+        self._modules[path] = module
+        return module
+
+    def module_at(self, path: str) -> ModuleModel | None:
+        """The module of a file that was read before."""
+        return self._modules.get(path)
+
+    def module_name(self, path: str) -> tuple[str, bool]:
+        """The dotted name of a file within its package, and whether it is a package itself."""
+        directory, file = os.path.split(path)
+        stem = file.removesuffix(".py").removesuffix(".pyi")
+        parts = [] if stem == "__init__" else [stem]
+        while directory and self._exists(os.path.join(directory, "__init__.py")):
+            directory, folder = os.path.split(directory)
+            parts.insert(0, folder)
+        return ".".join(parts) or stem, stem == "__init__"
+
+    def find(self, module: str, importer: str) -> ModuleModel | None:
+        """The module of this name as seen from a file."""
+        top = module.partition(".")[0]
+        if top in LIBRARIES:
+            return None
+        roots = self._roots(importer, top)
+        key = (module, roots)
+        if key not in self._found:
+            self._found[key] = self._search(module, roots)
+        path = self._found[key]
+        self.dependencies.setdefault(importer, {})[module] = path
+        if path is None:
+            return None
+        if path not in self._modules:
+            try:
+                self.load(path)
+            except SourceError:
+                self._modules[path] = None
+        return self._modules[path]
+
+    def _roots(self, importer: str, top: str) -> tuple[str, ...]:
+        """The folders in which a top-level package is looked for."""
+        directory = os.path.dirname(importer)
+        root = directory
+        while root and self._exists(os.path.join(root, "__init__.py")):
+            parent, folder = os.path.split(root)
+            if parent == root:
+                break
+            root = parent
+        roots = [root]
+        if root != directory and os.path.basename(root) == "site-packages":
+            package = os.path.relpath(directory, root).split(os.sep)[0]
+            return (root,) if top == package else ()
+        roots.extend(folder for folder in self.src if folder not in roots)
+        return tuple(roots)
+
+    def _search(self, module: str, roots: tuple[str, ...]) -> str | None:
+        relative = module.replace(".", os.sep)
+        for root in roots:
+            for candidate in (f"{relative}.py", os.path.join(relative, "__init__.py")):
+                path = os.path.join(root, candidate) if root else candidate
+                if self._exists(path):
+                    return path
+        return None
+
+    def _exists(self, path: str) -> bool:
+        return path in self.texts or os.path.isfile(path)

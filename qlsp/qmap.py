@@ -1,0 +1,126 @@
+"""The quantization map: facts as the domain and scale of every operator call of every root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qlsp.analysis.facts import Facts, OpCall, Workflow
+from qlsp.analysis.scales import Scales
+from qlsp.text import Place
+from qlsp.values.value import Choice, Domain, SpanId, Tensor, Unknown, Value
+
+BACKENDS = {Workflow.EAGER: "torch-eager", Workflow.FX: "torch-fx", Workflow.PT2E: "torch-pt2e"}
+
+
+@dataclass(frozen=True, slots=True)
+class MapInput:
+    """Domain and scale of one tensor; equal scale strings of one root mean the same scale and zero point."""
+
+    domain: str
+    scale: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MapSite:
+    """One operator call on one call path."""
+
+    op: str
+    spelling: str
+    filename: str
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+    call_path: tuple[str, ...]
+    inputs: tuple[MapInput, ...]
+    output: MapInput
+
+
+@dataclass(frozen=True, slots=True)
+class MapRoot:
+    """One root in one context. ``rescales`` counts predicted requantizations; eager torch has none."""
+
+    name: str
+    instance: str | None
+    filename: str
+    row: int
+    backend: str
+    mode: str
+    rescales: int | None
+    sites: tuple[MapSite, ...]
+
+
+Locate = Callable[[SpanId], tuple[Place, tuple[int, int], tuple[int, int], str]]
+"""Span id to place, start and end (row, column), and the name of the enclosing function."""
+
+
+def map_root(facts: Facts, locate: Locate) -> MapRoot:
+    """The map of one context."""
+    scales = Scales(facts)
+    context = facts.context
+    place, start, _, _ = locate(context.span)
+    sites: dict[tuple[object, ...], MapSite] = {}
+    for call in facts.op_calls.values():
+        site = _site(scales, call, locate, context.root)
+        key = (site.row, site.column, site.filename, site.call_path, _partition(site), site.output.domain)
+        sites.setdefault(key, site)
+    return MapRoot(
+        context.root,
+        context.instance,
+        place.path,
+        start[0],
+        BACKENDS.get(context.workflow, "torch-eager"),
+        context.mode.value,
+        0,
+        tuple(sites.values()),
+    )
+
+
+def _site(scales: Scales, call: OpCall, locate: Locate, root: str) -> MapSite:
+    place, start, end, _ = locate(call.span)
+    path = []
+    for span, passed in call.path:
+        if passed == -1:
+            _, position, _, enclosing = locate(span)
+            path.append(f"{enclosing or root}:{position[0]}")
+    columns = max(len(alternative.operands) for alternative in call.alternatives)
+    inputs = tuple(
+        _input(scales, [a.operands[i].value for a in call.alternatives if i < len(a.operands)])
+        for i in range(columns)
+    )
+    output = _input(scales, [alternative.output for alternative in call.alternatives])
+    return MapSite(
+        call.spec.op, call.spelling, place.path, *start, *end, tuple(path), inputs, output
+    )
+
+
+def _input(scales: Scales, values: list[Value]) -> MapInput:
+    tensors: list[Value] = []
+    for value in values:
+        options = [option for _, option in value.options] if isinstance(value, Choice) else [value]
+        for option in options:
+            items = getattr(option, "items", None)
+            tensors.extend(items[:1] if isinstance(items, tuple) else [option])
+    domains = {_domain(value) for value in tensors}
+    labels = {_label(scales, value) for value in tensors}
+    domain = domains.pop() if len(domains) == 1 else ("unknown" if "unknown" in domains else "either")
+    scale = labels.pop() if len(labels) == 1 and domain == "quantized" else None
+    return MapInput(domain, scale)
+
+
+def _domain(value: Value) -> str:
+    if not isinstance(value, Tensor) or isinstance(value, Unknown):
+        return "unknown"
+    return {Domain.QUANTIZED: "quantized", Domain.UNKNOWN: "unknown"}.get(value.domain, "float")
+
+
+def _label(scales: Scales, value: Value) -> str | None:
+    if isinstance(value, Tensor) and value.qparams is not None:
+        return scales.label(value.qparams.scale)
+    return None
+
+
+def _partition(site: MapSite) -> tuple[object, ...]:
+    order: dict[str | None, int] = {}
+    return tuple((each.domain, order.setdefault(each.scale, len(order))) for each in site.inputs)

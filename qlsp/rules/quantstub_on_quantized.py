@@ -1,0 +1,101 @@
+'''A QuantStub is called on a tensor that is already quantized.
+
+## What it does
+Flags the call of a QuantStub whose input is certainly quantized: the output of a quantized layer, of another
+stub, or of a block that forgot its DeQuantStub.
+
+## Why it matters
+The float model and the calibration run, because there a stub is the identity. The converted model raises at
+this line, after calibration or days of training:
+
+    NotImplementedError: Could not run 'aten::quantize_per_tensor' with arguments from the 'QuantizedCPU' backend
+
+A stub cannot requantize, so it cannot give two branches one scale either: for a concatenation use
+`FloatFunctional.cat`.
+
+## Bad
+    import torch
+    from torch import nn
+    from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant = QuantStub()
+            self.again = QuantStub()
+            self.first = nn.Conv2d(3, 4, 1)
+            self.second = nn.Conv2d(4, 4, 1)
+            self.dequant = DeQuantStub()
+
+        def forward(self, x):
+            x = self.first(self.quant(x))
+            x = self.again(x)  # QL202
+            return self.dequant(self.second(x))
+
+## Good
+    import torch
+    from torch import nn
+    from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant = QuantStub()
+            self.first = nn.Conv2d(3, 4, 1)
+            self.second = nn.Conv2d(4, 4, 1)
+            self.dequant = DeQuantStub()
+
+        def forward(self, x):
+            x = self.first(self.quant(x))
+            return self.dequant(self.second(x))
+
+## When it is silent
+Where the stub's input may be float: an unknown caller, a branch, a tensor that passed a DeQuantStub.
+'''
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qlsp.analysis.facts import OpCall, Workflow
+from qlsp.analysis.scales import Scales
+from qlsp.diagnostics import Message, Predicts, Severity
+from qlsp.ops.spec import Role
+from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption
+from qlsp.values.value import Domain, Tensor
+
+META = RuleMeta(
+    code="QL202",
+    name="quantstub-on-quantized",
+    severity=Severity.ERROR,
+    since="0.1",
+    predicts=Predicts.RAISES,
+)
+
+
+def check(ctx: RuleContext) -> Iterator[Finding]:
+    """Yield a finding for every stub call that is certain to see a quantized tensor."""
+    if ctx.facts.context.workflow is not Workflow.EAGER:
+        return
+    scales = Scales(ctx.facts)
+    for call in ctx.facts.op_calls.values():
+        if call.spec.role is not Role.QUANTIZE or not call.converted or call.owner is None:
+            continue
+        inputs = [alternative.operands[0].value for alternative in call.alternatives]
+        if all(isinstance(v, Tensor) and v.domain is Domain.QUANTIZED for v in inputs):
+            yield _finding(ctx, scales, call, inputs[0])
+
+
+def _finding(ctx: RuleContext, scales: Scales, call: OpCall, value: object) -> Finding:
+    assert isinstance(value, Tensor)
+    assert call.owner is not None
+    submodule = ctx.facts.submodules.get(call.owner)
+    stub = submodule.path if submodule is not None else "QuantStub"
+    owner = scales.owner(value.qparams.scale if value.qparams is not None else None)
+    notes: tuple[Note, ...] = ()
+    if value.origin is not None:
+        notes = (Note(Message.of("cat-scale-from", owner=owner), value.origin.span),)
+    message = Message.of("quantstub-on-quantized", stub=stub, owner=owner)
+    return Finding(call.span, message, assumes=assumption(ctx), related=notes)
