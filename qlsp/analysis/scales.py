@@ -8,7 +8,7 @@ from functools import cached_property
 from qlsp.analysis.facts import Facts, OpCall
 from qlsp.ops.spec import Observation, Role
 from qlsp.values.qparams import DerivedScale, FixedScale, ObservedScale, ObserverRef, Scale
-from qlsp.values.value import Choice, Domain, Tensor, Unknown, Value
+from qlsp.values.value import Choice, Domain, Tensor, TupleValue, Unknown, Value
 
 ScaleKey = tuple[object, ...]
 """Equal keys mean the same scale and zero point, for certain."""
@@ -193,26 +193,53 @@ def describe(scales: Scales, value: Value) -> str:
         if label is None or scale is None:
             return "quantized(unknown scale)"
         return f"quantized({_described(scale, label)})"
-    items = getattr(value, "items", None)
-    if isinstance(items, tuple):
-        return "[" + ", ".join(describe(scales, item) for item in items) + "]"
+    if isinstance(value, TupleValue):
+        return "[" + ", ".join(describe(scales, item) for item in value.items) + "]"
     return "-"
 
 
 def terminal_consumers(facts: Facts, producer: OpCall) -> list[OpCall]:
     """The calls that use a producer's output, seen through operators that keep its scale."""
+    wanted = {id(producer): producer}
+    frontier = [producer]
     found = []
-    for call in facts.op_calls.values():
-        if call.spec.observation is Observation.SHARE and call.spec.role is None:
-            continue
-        for alternative in call.alternatives:
-            origins = [
-                operand.value.origin for operand in alternative.operands if isinstance(operand.value, Tensor)
-            ]
-            if any(o is not None and o.span == producer.span and o.path == producer.path for o in origins):
+    while frontier:
+        outputs = {_identity(option) for option in _outputs(frontier.pop())}
+        for call in facts.op_calls.values():
+            if id(call) in wanted or not _uses(call, outputs):
+                continue
+            wanted[id(call)] = call
+            if call.spec.observation is Observation.SHARE and call.spec.role is None:
+                frontier.append(call)
+            else:
                 found.append(call)
-                break
     return found
+
+
+def _outputs(call: OpCall) -> list[Tensor]:
+    values: list[Value] = [alternative.output for alternative in call.alternatives]
+    found = []
+    while values:
+        value = values.pop()
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, Choice):
+            values.extend(option for _, option in value.options)
+        elif isinstance(value, TupleValue):
+            values.extend(value.items)
+    return found
+
+
+def _identity(tensor: Tensor) -> tuple[object, ...]:
+    return (tensor.number, tensor.origin, tensor.domain)
+
+
+def _uses(call: OpCall, outputs: set[tuple[object, ...]]) -> bool:
+    return any(
+        isinstance(operand.value, Tensor) and _identity(operand.value) in outputs
+        for alternative in call.alternatives
+        for operand in alternative.operands
+    )
 
 
 def is_cat(call: OpCall) -> bool:

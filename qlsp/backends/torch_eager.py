@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_keep import KEEP
+from qlsp.backends.torch_lifecycle import LIFECYCLE
 from qlsp.backends.torch_modules import MODULES
 from qlsp.backends.torch_names import ALIASES
 from qlsp.backends.torch_refuse import REFUSE
@@ -14,4 +15,5 @@ EAGER = Backend(
     rows=(*STUBS, *FUNCTIONALS, *KEEP, *REFUSE, *MODULES),
     aliases=ALIASES,
     functional_classes=FUNCTIONAL_CLASSES,
+    lifecycle=LIFECYCLE,
 )
