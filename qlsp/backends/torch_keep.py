@@ -161,13 +161,16 @@ REDUCTIONS = (
 NO_INDICES = (Case("return_indices", (True,), raises=aten("max_pool2d_with_indices.out"), shape=Shape.PAIR),)
 NO_INDICES_3D = (Case("return_indices", (True,), raises=aten("max_pool3d_with_indices"), shape=Shape.PAIR),)
 POOL = "input kernel_size stride padding"
-MAX_POOL = "input kernel_size stride padding dilation ceil_mode return_indices"
+MAX_POOL = f"{POOL} dilation ceil_mode return_indices"
 RESIZE = "input size scale_factor mode align_corners recompute_scale_factor antialias"
 
 POOLING = (
-    row("max_pool1d", "torch.max_pool1d F.max_pool1d", SHARE, MAX_POOL, cases=NO_INDICES),
-    row("max_pool2d", "torch.max_pool2d F.max_pool2d", SHARE, MAX_POOL, cases=NO_INDICES),
-    row("max_pool3d", "torch.max_pool3d F.max_pool3d", SHARE, MAX_POOL, cases=NO_INDICES_3D),
+    row("max_pool1d", "F.max_pool1d", SHARE, MAX_POOL, cases=NO_INDICES),
+    row("max_pool1d", "torch.max_pool1d", SHARE, f"{POOL} dilation ceil_mode"),
+    row("max_pool2d", "F.max_pool2d", SHARE, MAX_POOL, cases=NO_INDICES),
+    row("max_pool2d", "torch.max_pool2d", SHARE, f"{POOL} dilation ceil_mode"),
+    row("max_pool3d", "F.max_pool3d", SHARE, MAX_POOL, cases=NO_INDICES_3D),
+    row("max_pool3d", "torch.max_pool3d", SHARE, f"{POOL} dilation ceil_mode"),
     row("avg_pool1d", "torch.avg_pool1d", SHARE, f"{POOL} ceil_mode count_include_pad"),
     row("avg_pool2d", "F.avg_pool2d", SHARE, f"{POOL} ceil_mode count_include_pad divisor_override"),
     row("avg_pool3d", "F.avg_pool3d", SHARE, f"{POOL} ceil_mode count_include_pad divisor_override"),
@@ -225,11 +228,12 @@ ACTIVATIONS = (
     row("gelu", "F.gelu", SHARE, "input approximate"),
     row(
         "threshold",
-        "torch.threshold F.threshold",
+        "F.threshold",
         SHARE,
         "input threshold value inplace",
         cases=(Case("inplace", (True,), raises=aten("threshold.out")),),
     ),
+    row("threshold", "torch.threshold", SHARE, "input threshold value"),
     row(
         "clamp",
         "clamp clip",

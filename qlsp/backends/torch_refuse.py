@@ -584,11 +584,20 @@ def random(op: str, kernel: str, spellings: str, params: str = "input") -> OpSpe
 CREATION = (
     unary("zeros_like", "zero_", "torch.zeros_like"),
     unary("new_zeros", "zero_", ".new_zeros", "input size"),
-    row("new_ones", ".new_ones .new_empty", OWN, "input size", raises=INTERNAL_ASSERT),
+    row("new_ones", ".new_ones", OWN, "input size", raises=INTERNAL_ASSERT),
     random("rand_like", "uniform_", "torch.rand_like .uniform_"),
     random("randn_like", "normal_", "torch.randn_like .normal_"),
     random("randint_like", "random_.from", "torch.randint_like", "input low high"),
-    random("bernoulli", "bernoulli_.float", "bernoulli .bernoulli_", "input p"),
+    random("bernoulli_", "bernoulli_.float", ".bernoulli_", "input p"),
+    row(
+        "bernoulli",
+        "bernoulli",
+        OWN,
+        "input p",
+        raises=aten("bernoulli_.Tensor"),
+        cases=(Case("p", raises=aten("bernoulli_.float")),),
+        weights=True,
+    ),
 )
 
 
@@ -624,6 +633,7 @@ def distance(op: str, spellings: str, raises: str, params: str, mixed: Mixed = N
 
 
 TARGET = "input target"
+REVERSED = (PROMOTE_MIXED[1], PROMOTE_MIXED[0])
 
 LOSSES = (
     distance("mse_loss", "F.mse_loss", INTERNAL_ASSERT, TARGET, PROMOTE_MIXED),
@@ -640,7 +650,7 @@ LOSSES = (
         TARGET,
     ),
     distance("kl_div", "torch.kl_div F.kl_div", aten("mul.out"), TARGET),
-    distance("poisson_nll_loss", "F.poisson_nll_loss", aten("mul.out"), TARGET, PROMOTE_MIXED),
+    distance("poisson_nll_loss", "F.poisson_nll_loss", aten("mul.out"), TARGET, REVERSED),
     distance("soft_margin_loss", "F.soft_margin_loss", aten("neg.out"), TARGET),
     distance(
         "cosine_similarity",
