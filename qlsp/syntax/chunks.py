@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -15,7 +15,11 @@ Kind = Literal["statement", "function", "class"]
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The place of a statement: from its first token to the end of its last line, comment included."""
+    """The place of a statement: from its first token to the end of its last line, comment included.
+
+    ``header_end`` is set for a class with members and follows the colon.  ``deep`` says that the statement
+    (of a class with members: the header) nests so deeply that recursive code must not touch it.
+    """
 
     kind: Kind
     name: str | None
@@ -23,6 +27,7 @@ class Extent:
     end: int
     header_end: int | None = None
     members: tuple[Extent, ...] = ()
+    deep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,13 @@ def split(text: str) -> list[Extent]:
 
 def scan(text: str) -> Split:
     """Split a text and say whether anything in it had to be repaired."""
-    scanner = _Scanner(text)
-    extents = tuple(_group(text, list(scanner.lines())))
-    return Split(extents, scanner.repaired)
+    scanner = _Scanner(text, {})
+    lines = list(scanner.lines())
+    if scanner.unclosed:
+        scanner = _Scanner(text, _unclosed_break(text, scanner.triples))
+        lines = list(scanner.lines())
+    extents = [_extent(text, lines, i, j, True) for i, j in _statements(text, lines, 0, len(lines), 0)]
+    return Split(tuple(extents), scanner.repaired)
 
 
 class _Line(NamedTuple):
@@ -52,6 +61,7 @@ class _Line(NamedTuple):
     column: int
     code_end: int
     end: int
+    deep: bool
 
 
 _BLANK = r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))*"
@@ -88,15 +98,29 @@ _STRING = {
     '"': re.compile(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*(")?'),
 }
 _PREFIX = re.compile(r"(?<!\w)(?:[fFtT][rR]?|[rR][fFtT])\Z")
-_BREAK = re.compile(r"(?:\r\n?|\n)(?=(?:(?:async[ \t]+)?def|class|import|from)[ \t]+[^\W\d]|@[^\W\d])")
+
+
+class _Triple(NamedTuple):
+    """A triple-quoted string, and the column of the logical line that it stands in."""
+
+    start: int
+    end: int
+    quote: str
+    column: int
 
 
 class _Scanner:
-    """The pass over the characters of a text that finds its logical lines."""
+    """The pass over the characters of a text that finds its logical lines.
 
-    def __init__(self, text: str) -> None:
+    ``breaks`` maps the start of a triple-quoted string to the offset where it has to be cut off.
+    """
+
+    def __init__(self, text: str, breaks: Mapping[int, int]) -> None:
         self.text = text
+        self.breaks = breaks
         self.repaired = False
+        self.unclosed = False
+        self.triples: list[_Triple] = []
 
     def lines(self) -> Iterator[_Line]:
         """Yield the logical lines; lines that are blank or a comment are in none."""
@@ -136,7 +160,15 @@ class _Scanner:
                 else:
                     self.repaired = True
             elif group == _QUOTE:
-                position = self._string(match.start(), match.group(_QUOTE))
+                quote = match.group(_QUOTE)
+                begin, position = match.start(), self._string(match.start(), quote)
+                if len(quote) == 3:
+                    column = _column(text[indent:start])
+                    if position < 0:
+                        self.triples.append(_Triple(begin, size, quote, column))
+                        position = _break(text, begin, size, column)
+                    else:
+                        self.triples.append(_Triple(begin, position, quote, column))
             else:
                 comment = match.start()
         if start < size:
@@ -150,13 +182,17 @@ class _Scanner:
         code_end = end if comment < 0 else comment
         while code_end > start and text[code_end - 1] in " \t\f":
             code_end -= 1
-        return _Line(start, _column(text[indent:start]) if start > indent else 0, code_end, end)
+        column = _column(text[indent:start]) if start > indent else 0
+        return _Line(start, column, code_end, end, _is_deep(text, start, code_end))
 
     def _string(self, start: int, quote: str) -> int:
-        """Return the end of the string whose opening quote starts at an offset."""
+        """Return the end of the string whose opening quote starts at an offset, negative if it has none."""
         text = self.text
+        if start in self.breaks:
+            self.repaired = True
+            return self.breaks[start]
         formatted = _PREFIX.search(text, max(0, start - 3), start) is not None
-        end = self._plain(start, quote)
+        end = _plain_end(text, start, quote)
         if formatted and end > 0:
             inside = text[start + len(quote) : end]
             if inside.count("{") == inside.count("}") and "{{" not in inside and "}}" not in inside:
@@ -169,27 +205,71 @@ class _Scanner:
         if end > 0:
             return end
         self.repaired = True
-        if len(quote) == 3:
-            broken = _BREAK.search(text, start)
-            return broken.start() if broken is not None else len(text)
-        return -end
-
-    def _plain(self, start: int, quote: str) -> int:
-        """Return the end of a string without nested quotes, negative where its closing quote is missing."""
-        text = self.text
         if len(quote) == 1:
-            match = _STRING[quote].match(text, start + 1)
-            assert match is not None
-            return match.end() if match.group(1) else -match.end()
-        found = start + 3
-        while (found := text.find(quote, found)) >= 0:
-            slash = found
-            while slash > start + 3 and text[slash - 1] == "\\":
-                slash -= 1
-            if (found - slash) % 2 == 0:
-                return found + 3
-            found += 1
-        return -len(text)
+            return -end
+        self.unclosed = True
+        return -1
+
+
+def _plain_end(text: str, start: int, quote: str) -> int:
+    """Return the end of a string without nested quotes, negative where its closing quote is missing."""
+    if len(quote) == 1:
+        match = _STRING[quote].match(text, start + 1)
+        assert match is not None
+        return match.end() if match.group(1) else -match.end()
+    found = start + 3
+    while (found := text.find(quote, found)) >= 0:
+        slash = found
+        while slash > start + 3 and text[slash - 1] == "\\":
+            slash -= 1
+        if (found - slash) % 2 == 0:
+            return found + 3
+        found += 1
+    return -len(text)
+
+
+_CODE = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+[^\W\d]\w*[ \t]*[(:\[]", re.MULTILINE)
+_BREAK = re.compile(
+    r"(?:\r\n?|\n)([ \t]*)(?:((?:async[ \t]+)?(?:def|class)[ \t]+[^\W\d]\w*[ \t]*[(:\[]|@[^\W\d])"
+    r"|from[ \t]+[\w.]+[ \t]+import\b"
+    r"|import[ \t]+[\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[\w., \t]*)?(?=[ \t]*[#;\r\n]))"
+)
+
+
+def _break(text: str, start: int, end: int, column: int) -> int:
+    """Return where a string without end has to be cut off: before a definition that cannot be part of it.
+
+    That is a definition no deeper than the line that the string stands in, or an import in column zero.
+    """
+    for match in _BREAK.finditer(text, start, end):
+        found = _column(match.group(1))
+        if found == 0 or (found <= column and match.group(2) is not None):
+            return match.start()
+    return end
+
+
+def _unclosed_break(text: str, triples: list[_Triple]) -> dict[int, int]:
+    """Find the triple-quoted string that lacks its end, and where to cut it off.
+
+    Seen from there to the end of the file, code and strings have changed places: the choice is the string
+    for which the fewest strings contain definitions.
+    """
+    last = triples[-1]
+    same = [triple for triple in triples if triple.quote == last.quote]
+    cost = sum(_defines(text, later.end, after.start) for later, after in zip(same, same[1:], strict=False))
+    best_cost, best = cost + 1, {last.start: _break(text, last.start, last.end, last.column)}
+    for triple, after in zip(same, [*same[1:], None], strict=True):
+        place = _break(text, triple.start, triple.end, triple.column)
+        if cost <= best_cost and (place < triple.end or triple is last):
+            best_cost, best = cost, {triple.start: place}
+        cost += _defines(text, triple.start, triple.end)
+        if after is not None:
+            cost -= _defines(text, triple.end, after.start)
+    return best
+
+
+def _defines(text: str, start: int, end: int) -> bool:
+    return _CODE.search(text, start, end) is not None
 
 
 _LITERAL = re.compile(r"(?:[^{}\\'\"\r\n]|\{\{|\}\})+")
@@ -200,10 +280,13 @@ _FIELD = re.compile(
 )
 
 
-def _formatted_end(text: str, position: int, quote: str, raw: bool) -> int | None:
+_NESTED_STRINGS = 8
+
+
+def _formatted_end(text: str, position: int, quote: str, raw: bool, depth: int = 0) -> int | None:
     """Return the end of a formatted string whose fields may hold any string, None if it has none."""
     size = len(text)
-    while position < size:
+    while position < size and depth < _NESTED_STRINGS:
         if text.startswith(quote, position):
             return position + len(quote)
         character = text[position]
@@ -219,7 +302,7 @@ def _formatted_end(text: str, position: int, quote: str, raw: bool) -> int | Non
             if text.startswith("{{", position):
                 position += 2
                 continue
-            end = _field_end(text, position + 1, quote, raw)
+            end = _field_end(text, position + 1, quote, raw, depth)
             if end is None:
                 return None
             position = end
@@ -231,18 +314,21 @@ def _formatted_end(text: str, position: int, quote: str, raw: bool) -> int | Non
     return None
 
 
-def _field_end(text: str, position: int, quote: str, raw: bool) -> int | None:
+def _field_end(text: str, position: int, quote: str, raw: bool, level: int) -> int | None:
     """Return the offset after the closing brace of a replacement field."""
     depth = 0
+    if level >= _NESTED_STRINGS:
+        return None
     while (match := _FIELD.search(text, position)) is not None:
         position = match.end()
         kind = match.lastgroup
         if kind == "quote":
             inner = match.group("quote")
             if match.group("prefix"):
-                end = _formatted_end(text, position, inner, "r" in match.group("prefix").lower())
+                inner_raw = "r" in match.group("prefix").lower()
+                end = _formatted_end(text, position, inner, inner_raw, level + 1)
             else:
-                end = _Scanner(text)._plain(match.start("quote"), inner)
+                end = _plain_end(text, match.start("quote"), inner)
             if end is None or end < 0:
                 return None
             position = end
@@ -253,11 +339,11 @@ def _field_end(text: str, position: int, quote: str, raw: bool) -> int | None:
                 return position if text[position - 1] == "}" else None
             depth -= 1
         elif kind == "spec" and depth == 0:
-            return _spec_end(text, position, quote, raw)
+            return _spec_end(text, position, quote, raw, level + 1)
     return None
 
 
-def _spec_end(text: str, position: int, quote: str, raw: bool) -> int | None:
+def _spec_end(text: str, position: int, quote: str, raw: bool, depth: int) -> int | None:
     """Return the offset after the brace that closes a format specification."""
     size = len(text)
     while position < size:
@@ -267,7 +353,7 @@ def _spec_end(text: str, position: int, quote: str, raw: bool) -> int | None:
         if text.startswith(quote, position) or (character in "\r\n" and len(quote) == 1):
             return None
         if character == "{":
-            end = _field_end(text, position + 1, quote, raw)
+            end = _field_end(text, position + 1, quote, raw, depth)
             if end is None:
                 return None
             position = end
@@ -296,12 +382,6 @@ _CLAUSES: dict[str, frozenset[str]] = {
     "except": frozenset(["try", "except"]),
     "finally": frozenset(["try", "except", "else"]),
 }
-
-
-def _group(text: str, lines: list[_Line]) -> Iterator[Extent]:
-    """Gather the logical lines of a file to its statements."""
-    for first, last in _statements(text, lines, 0, len(lines), 0):
-        yield _extent(text, lines, first, last, True)
 
 
 def _statements(
@@ -349,18 +429,67 @@ def _extent(text: str, lines: list[_Line], first: int, last: int, split_class: b
     while head < last - 1 and text[lines[head].start] == "@":
         head += 1
     definition = _DEFINITION.match(text, lines[head].start)
-    if definition is None:
-        return Extent("statement", None, start, end)
-    name = definition.group(2)
-    if definition.group(1) == "def":
-        return Extent("function", name, start, end)
-    if not split_class or head + 1 >= last:
-        return Extent("class", name, start, end)
+    kind: Kind = "statement"
+    name = None
+    if definition is not None:
+        kind, name = "function" if definition.group(1) == "def" else "class", definition.group(2)
+    if kind != "class" or not split_class or head + 1 >= last:
+        deep = any(line.deep for line in lines[first:last])
+        return Extent(kind, name, start, end, deep=deep or text.count("elif", start, end) > _DEEP)
     body = lines[head + 1].column
-    members = tuple(
-        _extent(text, lines, i, j, False) for i, j in _statements(text, lines, head + 1, last, body)
-    )
-    return Extent("class", name, start, end, lines[head].code_end, members)
+    ranges = _statements(text, lines, head + 1, last, body)
+    members = tuple(_extent(text, lines, i, j, False) for i, j in ranges)
+    deep = any(line.deep for line in lines[first : head + 1])
+    return Extent(kind, name, start, end, lines[head].code_end, members, deep)
+
+
+_DEEP = 200
+_LINKS = (*"+-*/%@|&^~.([{\"'", " and ", " or ", "not ", " if ", " for ", "lambda", "await ")
+_LINK = re.compile(
+    r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>[,;])|(?P<comment>#[^\r\n]*)"
+    r"|(?P<string>\'\'\'[\s\S]*?\'\'\'|\"\"\"[\s\S]*?\"\"\"|'(?:[^'\\\r\n]|\\.)*'|\"(?:[^\"\\\r\n]|\\.)*\")"
+    r"|(?P<link>\*\*|//|<<|>>|[-+*/%@|&^~.]|\b(?:and|or|not|if|for|lambda|await)\b)"
+)
+
+
+def _is_deep(text: str, start: int, end: int) -> bool:
+    """Tell whether a logical line may nest more than ``_DEEP`` expressions; never false where it does."""
+    if end - start <= _DEEP or sum(text.count(link, start, end) for link in _LINKS) <= _DEEP:
+        return False
+    links = [0]
+    total = 0
+    for match in _LINK.finditer(text, start, end):
+        kind = match.lastgroup
+        if kind == "open":
+            links.append(0)
+            total += 1
+        elif kind == "close":
+            if len(links) > 1:
+                total -= links.pop() + 1
+            links[-1] += 1
+            total += 1
+        elif kind == "comma":
+            total -= links[-1]
+            links[-1] = 0
+        elif kind == "string":
+            links[-1] += 1
+            total += 1
+            if _bracket_depth(match.group()) > _DEEP:
+                return True
+        elif kind == "link":
+            links[-1] += 1
+            total += 1
+        if total > _DEEP:
+            return True
+    return False
+
+
+def _bracket_depth(text: str) -> int:
+    depth = deepest = 0
+    for match in re.finditer(r"[(\[{]|[)\]}]", text):
+        depth += 1 if match.group() in "([{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 _REST = re.compile(r"[ \t\f]*;?[ \t\f]*(#[^\r\n]*)?")
@@ -387,8 +516,6 @@ class _Extents:
             extent = self.statement(node, split_class)
             if extents and not _NEWLINE.search(self.text, extents[-1].end, extent.start):
                 extents[-1] = Extent("statement", None, extents[-1].start, extent.end)
-            elif extents and extent.start < extents[-1].end:
-                extents[-1] = Extent("statement", None, extents[-1].start, max(extents[-1].end, extent.end))
             else:
                 extents.append(extent)
         return tuple(extents)
@@ -399,7 +526,7 @@ class _Extents:
         end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
         rest = _REST.match(self.text, end)
         if rest is not None:
-            end = rest.end() if rest.group(1) else end
+            end += len(rest.group().rstrip(" \t\f"))
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return Extent("statement", None, start, end)
         colon = self.offset(node.lineno, node.col_offset)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -17,6 +18,7 @@ from qlsp.syntax.chunks import Extent, Kind, from_ast, scan
 from qlsp.text import LineIndex, Source, Span
 
 CACHED_CHUNKS = 4096
+CACHED_CHARACTERS = 2_000_000
 
 _CLASS = "class _:\n"
 _PASS = " pass"
@@ -50,6 +52,35 @@ class _Failure:
     legal: bool = False
 
 
+_Value = TypeVar("_Value")
+
+
+class _Cache(Generic[_Value]):
+    """Values by the texts they come from; the least recently used go first."""
+
+    def __init__(self, entries: int, characters: int) -> None:
+        self._entries = entries
+        self._characters = characters
+        self._size = 0
+        self._values: OrderedDict[tuple[str, ...], _Value] = OrderedDict()
+
+    def get(self, key: tuple[str, ...]) -> _Value | None:
+        """Return a value and mark it as used."""
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: tuple[str, ...], value: _Value) -> None:
+        """Store a value; what does not fit any more is dropped."""
+        if key not in self._values:
+            self._size += sum(map(len, key))
+        self._values[key] = value
+        while len(self._values) > self._entries or self._size > self._characters:
+            oldest, _ = self._values.popitem(last=False)
+            self._size -= sum(map(len, oldest))
+
+
 class Unit:
     """A top-level statement of a file, or a statement in the body of a top-level class.
 
@@ -58,7 +89,7 @@ class Unit:
     """
 
     __slots__ = (
-        "_names", "_segment_text", "_tree", "_wrapped",
+        "_deep", "_names", "_segment_text", "_tree", "_wrapped",
         "end", "index", "kind", "members", "name", "path", "segment", "start",
     )  # fmt: skip
 
@@ -82,6 +113,7 @@ class Unit:
         self.members = members
         self._segment_text = segment_text
         self._wrapped = wrapped
+        self._deep = extent.deep
         self._tree: _Tree | None = None
         self._names: frozenset[str] | None = None
 
@@ -124,11 +156,19 @@ class Unit:
 
     def _parsed(self) -> _Tree:
         if self._tree is None:
-            tree = _parse(*self._wrapped)
+            tree = self._attempt()
             if isinstance(tree, _Failure):
                 raise ChunkError(tree.message, self.start + tree.start, tree.legal)
             self._tree = tree
         return self._tree
+
+    def _attempt(self) -> _Tree | _Failure:
+        if not self._deep:
+            return _parse(*self._wrapped)
+        rejection = _reject("".join(self._wrapped))
+        if rejection is None:
+            return _Failure(_TOO_DEEP, 0, 0, legal=True)
+        return _in_chunk(rejection, *self._wrapped)
 
 
 class FileSyntax:
@@ -164,22 +204,16 @@ class FileSyntax:
         whole = _reject(text)
         if whole is None:
             return
-        found = newer = False
+        explained = False
         for unit in self.all_units.values():
-            if unit.segment != segment:
+            if unit.segment != segment or _reject("".join(unit._wrapped)) is None:
                 continue
-            prefix, body, suffix = unit._wrapped
-            failure = _reject(prefix + body + suffix)
-            if failure is None:
-                continue
-            if not isinstance(_parse(prefix, body, suffix), _Failure):
-                newer = True
-                continue
-            found = True
-            start = unit.start + min(max(failure.start - len(prefix), 0), len(body))
-            end = unit.start + min(max(failure.end - len(prefix), 0), len(body))
-            yield SyntaxProblem(Span(start, max(start, end), segment), failure.message)
-        if not found and not newer and _cst_module(text) is None:
+            explained = True
+            failure = unit._attempt()
+            if isinstance(failure, _Failure):
+                span = Span(unit.start + failure.start, unit.start + failure.end, segment)
+                yield SyntaxProblem(span, failure.message)
+        if not explained and _cst_module(text) is None:
             yield SyntaxProblem(Span(whole.start, whole.end, segment), whole.message)
 
 
@@ -269,20 +303,37 @@ class _Tree:
         return self._spans
 
 
-@lru_cache(maxsize=CACHED_CHUNKS)
+_trees: _Cache[_Tree | _Failure] = _Cache(CACHED_CHUNKS, CACHED_CHARACTERS)
+_rejections: _Cache[tuple[_Failure | None]] = _Cache(CACHED_CHUNKS, CACHED_CHARACTERS)
+
+
 def _parse(prefix: str, body: str, suffix: str) -> _Tree | _Failure:
     """Parse a chunk between a prefix that holds its indentation and a suffix."""
+    key = (prefix, body, suffix)
+    tree = _trees.get(key)
+    if tree is None:
+        tree = _parse_anew(prefix, body, suffix)
+        _trees.put(key, tree)
+    return tree
+
+
+def _parse_anew(prefix: str, body: str, suffix: str) -> _Tree | _Failure:
     code = prefix + body + suffix
     module = _cst_module(code)
     node = _only_statement(module, prefix) if module is not None else None
     if module is not None and node is not None:
         return _Tree(module, node, code, len(prefix), len(body))
-    failure = _reject(code)
-    if failure is None:
+    rejection = _reject(code)
+    if rejection is None:
         return _Failure("legal Python that this parser does not read", 0, 0, legal=True)
-    start = min(max(failure.start - len(prefix), 0), len(body))
-    end = min(max(failure.end - len(prefix), 0), len(body))
-    return _Failure(failure.message, start, max(start, end))
+    return _in_chunk(rejection, prefix, body, suffix)
+
+
+def _in_chunk(rejection: _Failure, prefix: str, body: str, suffix: str) -> _Failure:
+    """Count the offsets of a rejection from the start of the chunk."""
+    start = min(max(rejection.start - len(prefix), 0), len(body))
+    end = min(max(rejection.end - len(prefix), start), len(body))
+    return _Failure(rejection.message, start, end)
 
 
 def _only_statement(module: cst.Module, prefix: str) -> cst.BaseStatement | None:
@@ -318,29 +369,37 @@ def _ast(code: str) -> ast.Module | Exception:
         return error
 
 
+_TOO_DEEP = "nests too deeply"
 _LINE_NUMBER = re.compile(r" \(detected at line \d+\)| on line \d+")
 
 
 def _reject(code: str) -> _Failure | None:
     """Return CPython's syntax error for a text, as offsets, or None if it accepts the text."""
+    found = _rejections.get((code,))
+    if found is None:
+        found = (_rejection(code),)
+        if found[0] is None or found[0].message != _TOO_DEEP:
+            _rejections.put((code,), found)
+    return found[0]
+
+
+def _rejection(code: str) -> _Failure | None:
     error = _ast(code)
     if isinstance(error, ast.Module):
         return None
     if isinstance(error, UnicodeEncodeError):
         return _Failure("invalid character: lone surrogate", error.start, error.end)
+    null = code.find("\0")
+    if null >= 0:
+        return _Failure("source code cannot contain null bytes", null, null + 1)
     if not isinstance(error, SyntaxError) or error.lineno is None:
-        place = code.find("\0")
-        if place >= 0:
-            return _Failure("source code cannot contain null bytes", place, place + 1)
-        return _Failure("too deeply nested", 0, 0)
+        return _Failure(_TOO_DEEP, 0, 0)
     index = LineIndex(code)
     start = index.offset(error.lineno, error.offset or 1)
+    end = start
     if error.end_lineno and error.end_offset and error.end_offset > 0:
         end = index.offset(error.end_lineno, error.end_offset)
-    else:
-        end = start
-    message = _LINE_NUMBER.sub("", error.msg or "invalid syntax")
-    return _Failure(message, start, max(start, min(end, len(code))))
+    return _Failure(_LINE_NUMBER.sub("", error.msg or "invalid syntax"), start, max(start, end))
 
 
 # ---- walk -------------------------------------------------------------------------------------------------
@@ -413,6 +472,8 @@ def _provided(module: cst.Module, code: str, wanted: Mapping[int, int]) -> Mappi
         if id(node) in wanted
     }
 
+
+_EXTRA_FRAMES = 2000
 
 try:
     from libcst._nodes.internal import CodegenState
@@ -487,12 +548,14 @@ else:
     ) -> Mapping[int, tuple[int, int]] | None:
         """Print the module with a recorder; None where that does not work or does not give back the code."""
         recorder = _Recorder(module, wanted)
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + _EXTRA_FRAMES)
         try:
             module._codegen(recorder)
-        except RecursionError:
-            raise
         except Exception:
             return None
+        finally:
+            sys.setrecursionlimit(limit)
         offsets = [0]
         total = 0
         for token in recorder.tokens:
