@@ -58,7 +58,7 @@ def start_class(scope: Scope, shape: Shape, base: str = "nn.Module") -> ClassTex
 def _open(scope: Scope, arguments: Sequence[Tensor], names: Sequence[str], text: ClassText, *, tidy: bool) -> Scope:
     if scope.level >= DEEPEST or scope.dead:
         raise NotHere
-    return Scope(scope.file, text, parameters(names, arguments), tidy=tidy, level=scope.level + 1)
+    return scope.inner(parameters(names, arguments), text, tidy=tidy)
 
 
 def finish_feature(scope: Scope, shape: Shape) -> Tensor:
@@ -388,10 +388,11 @@ def derived_sequential(scope: Scope) -> None:
     settle(scope, any_cat(scope, [x, made]))
 
 
-def _base(scope: Scope, x: Tensor) -> tuple[ClassText, Scope, Tensor]:
-    """A base class with a layer and a `forward` that uses it, written and registered."""
+def _base(scope: Scope, x: Tensor, *, runs: bool = True) -> tuple[ClassText, Scope, Tensor]:
+    """A base class and its `forward`, written and registered; where that is overridden it never runs."""
     text = start_class(scope, x.shape)
     body = _open(scope, [x], ["x"], text, tidy=True)
+    body.dead += not runs
     write_body(body, 1)
     result = finish_feature(body, x.shape)
     body.emit(f"return {result.text}")
@@ -411,14 +412,15 @@ def _derived(scope: Scope, base: ClassText) -> ClassText:
 @block_statement("class with an inherited constructor")
 def inherited_init(scope: Scope) -> None:
     x = named_feature(scope)
-    base, body, _ = _base(scope, x)
+    base, body, _ = _base(scope, x, runs=False)
+    body.dead = 0
     layer = ops.layer(body, x, ops.observed)
     name = body.submodule(layer.constructor, "inherited")
     base.closed = True
     text = _derived(scope, base)
     inner = parameters(["x"], [x])[0]
     made = layer.call(inner, f"self.{name}(x)", name)
-    joined = raw(Scope(scope.file, None, [inner]), [inner, made], only=joins.along(1))
+    joined = raw(scope.inner([inner], None), [inner, made], only=joins.along(1))
     add_forward(text, ["x"], [f"return {joined.text}"])
     block = _close(scope, text, [joined])
     settle(scope, _plain_call(scope, block, x, "derived"))

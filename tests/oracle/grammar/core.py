@@ -230,6 +230,12 @@ class Scope:
         self.dead = 0
         self._names: Counter[str] = Counter(each.text for each in pool)
 
+    def inner(self, pool: Sequence[Tensor], cls: ClassText | None, *, tidy: bool | None = None) -> Scope:
+        """The body of another function, which runs if this one does."""
+        found = Scope(self.file, cls, pool, tidy=self.tidy if tidy is None else tidy, level=self.level + 1)
+        found.dead = self.dead
+        return found
+
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def emit(self, *texts: str) -> None:
@@ -370,6 +376,13 @@ def own(*path: str) -> Origin:
     return ("self", *".".join(path).split("."))
 
 
+def certain(origin: Origin) -> bool:
+    """Whether the origin is known without the caller."""
+    while origin[0] == "scaled":
+        origin = origin[2:]
+    return origin[0] != "arg"
+
+
 def rebase(origin: Origin, instance: Sequence[str], arguments: Sequence[Tensor]) -> Origin:
     """An origin relative to a class, seen from the method that calls an instance of it."""
     match origin:
@@ -377,6 +390,8 @@ def rebase(origin: Origin, instance: Sequence[str], arguments: Sequence[Tensor])
             return ("self", *instance, *path)
         case ("arg", index):
             return arguments[int(index)].origin
+        case ("scaled", how, *inner):
+            return ("scaled", how, *rebase(tuple(inner), instance, arguments))
         case _:
             return origin
 

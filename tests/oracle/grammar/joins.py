@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.oracle.grammar import operators as ops
-from tests.oracle.grammar.core import FLOAT, NotHere, Scope, Shape, Tensor, own
+from tests.oracle.grammar.core import FLOAT, NotHere, Scope, Shape, Tensor, certain, own
 
 Producer = Callable[[Scope], None]
 JOINS: dict[str, Producer] = {}
@@ -79,7 +79,7 @@ def listed(tensors: Sequence[Tensor]) -> str:
 
 def mixed(tensors: Sequence[Tensor]) -> bool:
     """Whether the inputs certainly have different scales."""
-    known = {each.origin for each in tensors if each.origin[0] != "arg"}
+    known = {each.origin for each in tensors if certain(each.origin)}
     return len(known) > 1
 
 
@@ -108,9 +108,8 @@ def raw(
     """A raw join of `tensors`, as an expression; `seq` is their sequence as written."""
     if confusable(tensors):
         raise NotHere
-    if scope.tidy:
-        only = along(1)
-    keys = [each.key for each in FAMILY.values() if each.fits(tensors) and only(each)]
+    fitting = [each for each in FAMILY.values() if each.fits(tensors) and only(each)]
+    keys = [each.key for each in fitting if each.axis == 1 or not scope.tidy]
     if not keys:
         raise NotHere
     family = FAMILY[scope.file.choose(keys)]
@@ -405,7 +404,7 @@ def cat_in_loop(scope: Scope) -> None:
     c, layers = x.channels, 2
     name = scope.owner.fresh("dense")
     scope.owner.add(f"self.{name} = nn.ModuleList(nn.Conv2d({c} * (i + 1), {c}, 3, padding=1) for i in range({layers}))")
-    mark = scope.file.mark("cat-mixed") if x.origin[0] != "arg" else ""
+    mark = scope.file.mark("cat-mixed") if certain(x.origin) and not scope.dead else ""
     with scope.block(f"for conv in self.{name}:"):
         scope.emit(f"{x.text} = {mark}torch.cat([{x.text}, conv({x.text})], 1)")
     scope.replace(x, replace(x, shape=ops.put(1, c * (layers + 1))(x.shape), nonneg=False))
@@ -438,6 +437,7 @@ def _binary(scope: Scope, method: str, stem: str, *, nonneg: bool = False) -> No
     scope.use(a, b)
     name = functional(scope, stem)
     twins = frozenset({("of", method, *a.origin, *b.origin)})
+    nonneg = nonneg or (a.nonneg and b.nonneg)
     scope.bind(Tensor(f"self.{name}.{method}({a.text}, {b.text})", a.shape, own(name), nonneg, twins))
 
 
@@ -462,7 +462,9 @@ def functional_matmul(scope: Scope) -> None:
     scope.use(x)
     y = partner(scope, x)
     name = functional(scope, "matmul")
-    scope.bind(Tensor(f"self.{name}.matmul({x.text}, {y.text})", x.shape, own(name)))
+    twins = frozenset({("of", "matmul", *x.origin, *y.origin)})
+    nonneg = x.nonneg and y.nonneg
+    scope.bind(Tensor(f"self.{name}.matmul({x.text}, {y.text})", x.shape, own(name), nonneg, twins))
     scope.use(y)
 
 
@@ -470,7 +472,8 @@ def _scalar(scope: Scope, method: str, number: str) -> None:
     x = named_feature(scope)
     scope.use(x)
     name = functional(scope, "scale")
-    scope.bind(Tensor(f"self.{name}.{method}({x.text}, {number})", x.shape, own(name)))
+    origin = ("scaled", f"{method} {number}", *x.origin)
+    scope.bind(Tensor(f"self.{name}.{method}({x.text}, {number})", x.shape, origin, x.nonneg))
 
 
 @join("FloatFunctional.add_scalar")
@@ -521,10 +524,12 @@ def float_cat_only(scope: Scope) -> None:
     name = scope.fresh("side")
     scope.emit(f"{name} = torch.cat([self.{out}({a.text}), self.{out}({b.text})], dim=1).softmax(1)")
     back = quant(scope)
-    scope.bind(Tensor(f"self.{back}({name})", ops.put(1, a.channels + b.channels)(a.shape), own(back), True))
+    twins = frozenset({("of", "island", *a.origin)})
+    shape = ops.put(1, a.channels + b.channels)(a.shape)
+    scope.bind(Tensor(f"self.{back}({name})", shape, own(back), True, twins))
 
 
-FLOAT_OPS = ("torch.softmax({0}, dim=1)", "F.silu({0})", "{0} * 0.7 + 0.1", "torch.exp(-{0})", "{0} / (1 + {0}.abs())")
+FLOAT_OPS = ("torch.softmax({0}, dim=1)", "F.silu({0})", "{0} * 0.7 + 0.1", "torch.exp(-{0}.abs())", "{0} / (1 + {0}.abs())")
 
 
 @join("float island")
@@ -535,7 +540,8 @@ def island(scope: Scope) -> None:
     name = scope.fresh("real")
     scope.emit(f"{name} = self.{out}({x.text})")
     scope.emit(f"{name} = {scope.rng.choice(FLOAT_OPS).format(name)}")
-    y = scope.bind(Tensor(f"self.{back}({name})", x.shape, own(back)))
+    twins = frozenset({("of", "island", *x.origin)})
+    y = scope.bind(Tensor(f"self.{back}({name})", x.shape, own(back), shadows=twins))
     settle(scope, raw(scope, [x, y]))
 
 
@@ -546,8 +552,9 @@ def twin_stubs(scope: Scope) -> None:
     scope.use(x)
     name = scope.fresh("real")
     scope.emit(f"{name} = F.silu(self.{out}({x.text}))")
-    a = scope.bind(Tensor(f"self.{first}({name})", x.shape, own(first)))
-    b = scope.bind(Tensor(f"self.{second}({name})", x.shape, own(first)))
+    twins = frozenset({("of", "island", *x.origin)})
+    a = scope.bind(Tensor(f"self.{first}({name})", x.shape, own(first), shadows=twins))
+    b = scope.bind(Tensor(f"self.{second}({name})", x.shape, own(first), shadows=twins))
     settle(scope, raw(scope, [a, b]))
 
 

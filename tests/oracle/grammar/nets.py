@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.oracle.grammar import joins
-from tests.oracle.grammar import operators as ops
+from tests.oracle.grammar import statements
 from tests.oracle.grammar.blocks import add_forward, write_body
 from tests.oracle.grammar.core import BATCH, FLOAT, ClassText, NotHere, Scope, Shape, SourceFile, Tensor, own
 from tests.oracle.grammar.joins import any_cat, listed
 
 INPUT = (BATCH, 4, 8, 8)
+CHOICES = [f"stmt: {name}" for name in ("if and else", "elif chain", "conditional expression", "nested if")]
+RESHAPING = [f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")]
 
 
 @dataclass
@@ -290,6 +292,9 @@ def write_net(file: SourceFile, budget: int, planted: str | None) -> Net:
         OPENINGS[key](net)
         file.cover(key)
     write_body(net.scope, budget)
+    statements.anything(net.scope, CHOICES)
+    for _ in range(4):
+        statements.anything(net.scope, RESHAPING)
     results = flatten_leaves(net.scope)
     if planted and planted != "fault: QuantStub on two float tensors":
         FAULTS[planted](net)

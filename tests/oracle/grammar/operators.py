@@ -141,7 +141,7 @@ def rows(operator: str, *templates: str, **common: object) -> list[Row]:
 POINTWISE = [
     *rows("relu", "F.relu({x})", "torch.relu({x})", "{x}.relu()", "nn.ReLU()", when=any_rank, sign="nonneg"),
     *rows("relu", "F.relu({x}, inplace=True)", "nn.ReLU(inplace=True)", sign="nonneg"),
-    *rows("relu6", "F.relu6({x})", when=any_rank, sign="nonneg"),
+    *rows("relu6", "F.relu6({x})", "nn.ReLU6()", when=any_rank, sign="nonneg"),
     *rows("hardtanh", "F.hardtanh({x}, -2.0, 2.0)", "nn.Hardtanh()", when=any_rank),
     *rows("clamp", "torch.clamp({x}, -1.5, 1.5)", "{x}.clamp(-1.0, 1.0)", when=any_rank),
     *rows("clamp", "{x}.clamp(min=0)", when=any_rank, sign="nonneg"),
@@ -168,7 +168,7 @@ POOLS = [
 REDUCTIONS = [
     *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2]),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
-    *rows("mean", "{x}.mean()", shape=scalar),
+    *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
     *rows("std", "{x}.std()", "torch.std({x})", shape=scalar),
     *rows("max", "{x}.max(1)[0]", "torch.max({x}, 1).values", shape=drop(1)),
     *rows("max", "{x}.max()", "torch.max({x})", shape=scalar),
@@ -196,7 +196,7 @@ SPATIAL = [
 ]
 
 LAYOUT = [
-    *rows("view", "{x}.view({n}, -1)", shape=flat(1), named=True),
+    *rows("view", "{x}.contiguous().view({n}, -1)", shape=flat(1)),
     *rows("reshape", "{x}.reshape({n}, -1)", "torch.reshape({x}, ({n}, -1))", shape=flat(1)),
     *rows("flatten", "{x}.flatten(1)", "torch.flatten({x}, 1)", "nn.Flatten()", shape=flat(1)),
     *rows("permute", "{x}.permute(0, 2, 3, 1)", "torch.permute({x}, (0, 2, 3, 1))", shape=order(0, 2, 3, 1)),
@@ -210,7 +210,7 @@ LAYOUT = [
     *rows("index", "{x}[:, [0, 1]]", when=channels(2), shape=put(1, 2)),
     *rows("chunk", "{x}.chunk(2, 1)[0]", "torch.chunk({x}, 2, dim=1)[-1]", when=channels(2), shape=put(1, half)),
     *rows("split", "{x}.split(2, dim=1)[0]", "torch.split({x}, 2, dim=1)[0]", when=channels(2), shape=put(1, 2)),
-    *rows("expand", "{x}[:1].expand({n}, -1, -1, -1)"),
+    *rows("expand", "{x}[:1].expand({n}, -1, -1, -1).contiguous()"),
     *rows("repeat", "{x}.repeat(1, 2, 1, 1)", when=lambda s: image(s) and s[1] <= 8, shape=put(1, double)),
     *rows("flip", "{x}.flip(3)", "torch.flip({x}, [2])"),
     *rows(
@@ -238,7 +238,6 @@ OWN = [
     *rows("conv_transpose2d", "nn.ConvTranspose2d({c}, {c}, 3, padding=1)", scale="own", sign="free", engine="qnnpack"),
     *rows("linear", "nn.Linear({w}, {w})", scale="own", sign="free", when=lambda s: len(s) in (2, 3, 4) and s[-1] <= 64),
     *rows("batch_norm", "nn.BatchNorm2d({c})", scale="own", sign="free"),
-    *rows("relu6", "nn.ReLU6()", scale="own", sign="signed"),
     *rows("leaky_relu", "nn.LeakyReLU(0.1)", scale="own", sign="signed"),
     *rows("hardswish", "nn.Hardswish()", scale="own", sign="free"),
     *rows("elu", "nn.ELU()", scale="own", sign="signed"),
@@ -283,7 +282,7 @@ def fill(row: Row, x: Tensor, width: Callable[[int], str] = str) -> str:
 def effect(row: Row, x: Tensor, text: str, owner: Origin) -> Tensor:
     """The tensor the row makes of `x`; `owner` owns its scale where the row observes."""
     origin = {"keep": x.origin, "own": owner}.get(row.scale, ("fixed", row.scale))
-    sign = {"nonneg": True, "keep": x.nonneg}.get(row.sign, row.operator == "relu6")
+    sign = {"nonneg": True, "keep": x.nonneg}.get(row.sign, False)
     shadows = x.shadows if row.scale == "keep" else frozenset()
     if row.scale == "own" and "{" not in row.template:  # no parameters: two of them make one value of one input
         shadows = frozenset({("of", row.template, *x.origin)})
@@ -330,6 +329,10 @@ def same_shape(row: Row) -> bool:
     return row.shape is same
 
 
+def reshaping(row: Row) -> bool:
+    return row.shape is not same or row.operator == "conv1d"
+
+
 def movable(row: Row) -> bool:
     """A module row that maps a feature map to one of the same shape: fit for containers."""
     return row.module and row.shape is same and row.operator != "conv1d"
@@ -337,6 +340,11 @@ def movable(row: Row) -> bool:
 
 def observed(row: Row) -> bool:
     return row.scale == "own" and row.shape is same and row.operator not in ("conv1d", "linear")
+
+
+def weighted(row: Row) -> bool:
+    """An observed layer with parameters: two of them never make the same value."""
+    return observed(row) and "{" in row.template
 
 
 @dataclass(frozen=True)

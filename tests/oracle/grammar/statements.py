@@ -171,14 +171,46 @@ def alias(scope: Scope) -> None:
     settle(scope, any_cat(scope, [x.named(name), made]))
 
 
+def _reshaped(scope: Scope, x: Tensor) -> Tensor:
+    if scope.tidy:
+        raise NotHere
+    return ops.operate(scope, x, ops.reshaping)
+
+
+@statement("reshaping operator")
+def reshaping(scope: Scope) -> None:
+    scope.bind(_reshaped(scope, scope.pick(rank=None)))
+
+
+@statement("two reshaping operators")
+def two_reshaping(scope: Scope) -> None:
+    first = _reshaped(scope, scope.pick(rank=None))
+    second = _reshaped(scope, scope.pick(rank=4))
+    names = scope.fresh("flat"), scope.fresh("short")
+    scope.emit(f"{names[0]}, {names[1]} = {first.text}, {second.text}")
+    scope.keep(first.named(names[0]), second.named(names[1]))
+
+
+@statement("cat of reshaped tensors")
+def cat_reshaped(scope: Scope) -> None:
+    a, b = group(scope)
+    if scope.tidy:
+        raise NotHere
+    row = ops.choose_row(scope, a, lambda each: ops.reshaping(each) and each.shape(a.shape) != ())
+    if not row.fits(b, scope.file.engine):
+        raise NotHere
+    settle(scope, any_cat(scope, [ops.apply(scope, row, each) for each in (a, b)]))
+
+
 @statement("shape unpacking")
 def shape_unpacking(scope: Scope) -> None:
     if scope.tidy:
         raise NotHere
     x = named_feature(scope)
-    scope.emit(f"n, c, h, w = {x.text}.shape")
+    n, c, h, w = (scope.fresh(stem) for stem in ("n", "c", "h", "w"))
+    scope.emit(f"{n}, {c}, {h}, {w} = {x.text}.shape")
     scope.use(x)
-    scope.bind(replace(x, text=f"{x.text}.reshape(n, c, h * w)", shape=ops.flat(2)(x.shape)))
+    scope.bind(replace(x, text=f"{x.text}.reshape({n}, {c}, {h} * {w})", shape=ops.flat(2)(x.shape)))
 
 
 @statement("result of two values")
@@ -685,7 +717,7 @@ def dict_key(scope: Scope) -> None:
 @statement("getattr with an f-string")
 def getattr_format(scope: Scope) -> None:
     x = named_feature(scope)
-    stack = ops.parallel(scope, x, 2, ops.observed)[:1] * 2
+    stack = [ops.layer(scope, x, ops.weighted)] * 2
     prefix = scope.owner.fresh("stage")
     scope.owner.add("for i in range(2):")
     scope.owner.add(f'    setattr(self, f"{prefix}_{{i}}", {stack[0].constructor})')
@@ -752,7 +784,7 @@ def _inside(scope: Scope, tensors: Sequence[Tensor], names: Sequence[str], cls: 
     if scope.level > 2:
         raise NotHere
     pool = [each.named(name) for each, name in zip(tensors, names, strict=True)]
-    return Scope(scope.file, scope.cls if cls else None, pool, tidy=scope.tidy, level=scope.level + 1)
+    return scope.inner(pool, scope.cls if cls else None)
 
 
 def _method(scope: Scope, name: str, signature: str, body: Scope, *decorators: str) -> None:
