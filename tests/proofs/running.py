@@ -199,9 +199,12 @@ def _batches(description: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _watched(call: Callable[..., Any], batch: tuple[Any, ...], folder: Path, model: nn.Module | None) -> Seen:
-    """One call with notes taken; a stub that meets a quantized tensor hands it on instead of raising."""
+    """One call with notes taken; a stub that meets a quantized tensor hands it on instead of raising.
+
+    Stubs are told apart by scale and zero point: convert makes two modules of one stub under two parents.
+    """
     seen = Seen()
-    calls: dict[nn.Module, list[tuple[Place, torch.Tensor]]] = {}
+    calls: dict[tuple[float, int], list[tuple[Place, torch.Tensor]]] = {}
     original = nnq.Quantize.forward
 
     def forward(stub: nnq.Quantize, tensor: torch.Tensor) -> torch.Tensor:
@@ -209,7 +212,7 @@ def _watched(call: Callable[..., Any], batch: tuple[Any, ...], folder: Path, mod
         if tensor.is_quantized:
             seen.quantized_twice.add(place)
             return tensor
-        calls.setdefault(stub, []).append((place, tensor))
+        calls.setdefault((float(stub.scale), int(stub.zero_point)), []).append((place, tensor))
         return original(stub, tensor)
 
     def reveal(value: Any) -> Any:
