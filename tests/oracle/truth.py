@@ -30,6 +30,7 @@ CATS: dict[Any, str] = {
     getattr(torch, name): f"torch.{name}"
     for name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
 }
+COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 RANGES = (1.0, 2.4, 0.45)
 
 Shape = tuple[int, ...]
@@ -136,8 +137,13 @@ class Positions:
         return len(self._lines[row - 1].encode()[:column].decode()) + 1
 
     def path(self, frames: Sequence[types.FrameType]) -> tuple[Step, ...]:
-        """The calls that led to the innermost frame, outermost first."""
-        return tuple(Step(frame.f_code.co_qualname, self.call(frame).row) for frame in reversed(frames[1:]))
+        """The calls that led to the innermost frame, outermost first; running a comprehension is no call."""
+        steps = [
+            Step(frame.f_code.co_qualname, self.call(frame).row)
+            for callee, frame in zip(frames, frames[1:], strict=False)
+            if callee.f_code.co_name not in COMPREHENSIONS
+        ]
+        return tuple(reversed(steps))
 
 
 # -- recording ------------------------------------------------------------------------------------------------------------

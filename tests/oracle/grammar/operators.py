@@ -166,10 +166,10 @@ POOLS = [
 ]
 
 REDUCTIONS = [
-    *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2]),
+    *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
     *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
-    *rows("std", "{x}.std()", "torch.std({x})", shape=scalar),
+    *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square),
     *rows("max", "{x}.max(1)[0]", "torch.max({x}, 1).values", shape=drop(1)),
     *rows("max", "{x}.max()", "torch.max({x})", shape=scalar),
     *rows("min", "{x}.min(1, keepdim=True)[0]", "torch.min({x}, dim=1, keepdim=True)[0]", shape=put(1, 1)),
@@ -239,7 +239,7 @@ OWN = [
     *rows("linear", "nn.Linear({w}, {w})", scale="own", sign="free", when=lambda s: len(s) in (2, 3, 4) and s[-1] <= 64),
     *rows("batch_norm", "nn.BatchNorm2d({c})", scale="own", sign="free"),
     *rows("leaky_relu", "nn.LeakyReLU(0.1)", scale="own", sign="signed"),
-    *rows("hardswish", "nn.Hardswish()", scale="own", sign="free"),
+    *rows("hardswish", "nn.Hardswish()", scale="own", sign="signed"),
     *rows("elu", "nn.ELU()", scale="own", sign="signed"),
     *rows("layer_norm", "nn.LayerNorm({w})", scale="own", sign="free", when=lambda s: image(s) and s[-1] > 2),
     *rows("group_norm", "nn.GroupNorm(2, {c})", scale="own", sign="free", when=channels(2)),

@@ -1,0 +1,65 @@
+"""How the oracle asks the analyzer. The only place that knows its command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+OPTIONS = ("--isolated", "--output-format", "json")
+
+
+class InspectError(Exception):
+    """The analyzer gave no map; the text is what it said."""
+
+
+def inspect_file(path: Path, *, in_process: bool = True) -> dict[str, Any]:
+    """The `inspect` map of one file."""
+    output = _call([str(path)]) if in_process else _spawn([str(path)])
+    return _parsed(output)
+
+
+def inspect_files(paths: Sequence[Path], *, in_process: bool = True) -> list[dict[str, Any]]:
+    """The `inspect` map of each file; out of process, one process serves them all."""
+    if in_process:
+        return [inspect_file(path) for path in paths]
+    whole = _parsed(_spawn([str(path) for path in paths]))
+    names = {str(path): index for index, path in enumerate(paths)}
+    maps: list[dict[str, Any]] = [{"roots": []} for _ in paths]
+    for root in whole["roots"]:
+        maps[names[root["filename"]]]["roots"].append(root)
+    return maps
+
+
+def _call(paths: Sequence[str]) -> str:
+    from qlsp.cli import main
+
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        status = main(["inspect", *paths, *OPTIONS])
+    if status not in (0, None):
+        raise InspectError(f"exit status {status}: {errors.getvalue().strip()}")
+    return output.getvalue()
+
+
+def _spawn(paths: Sequence[str]) -> str:
+    command = [sys.executable, "-m", "qlsp", "inspect", *paths, *OPTIONS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InspectError(f"exit status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _parsed(output: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(output)
+    except json.JSONDecodeError as error:
+        raise InspectError(f"no JSON: {error}") from error
+    if not isinstance(parsed, dict) or "roots" not in parsed:
+        raise InspectError("no roots in the map")
+    return parsed
