@@ -92,18 +92,44 @@ def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | Non
     project = Project(config.src, texts)
     analysis = Analysis(project)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+    loaded: dict[str, ModuleModel] = {}
     for path in paths:
         try:
-            module = project.load(path)
+            loaded[path] = project.load(path)
         except SourceError as error:
             analysis.unreadable[path] = str(error)
-            continue
-        if not _marked(module):
-            continue
-        analysis.modules[path] = module
+    for path in _relevant(loaded):
+        module = analysis.modules[path] = loaded[path]
         machine = Interpreter(project, EAGER)
         analysis.facts.extend(analyze_module(machine, module, _workflow(config), _mode(config)))
     return analysis
+
+
+def _relevant(loaded: Mapping[str, ModuleModel]) -> list[str]:
+    """The files with a marker, and those that import one of them, directly or not."""
+    relevant = {path for path, module in loaded.items() if _marked(module)}
+    names = {_stem(loaded[path]) for path in relevant}
+    rest = set(loaded) - relevant
+    while True:
+        found = {path for path in rest if _imports(loaded[path], names)}
+        if not found:
+            return [path for path in loaded if path in relevant]
+        relevant |= found
+        rest -= found
+        names = {_stem(loaded[path]) for path in found}
+
+
+def _stem(module: ModuleModel) -> str:
+    return module.name.rpartition(".")[2]
+
+
+def _imports(module: ModuleModel, names: set[str]) -> bool:
+    """True if an import of the file may mean a module of one of these names; cheap tests come first."""
+    text = module.syntax.source.segments[0].text
+    if not any(name in text for name in names):
+        return False
+    targets = [*module.imports.values(), *module.stars]
+    return any(names & set(target.split(".")) for target in targets)
 
 
 def _marked(module: ModuleModel) -> bool:
@@ -200,12 +226,12 @@ def reveal(
 ) -> list[tuple[str, int, str]]:
     """What ``reveal_quant`` calls show: (path, row, text), in order of place."""
     analysis = analyze(paths, config, texts)
-    found = set()
+    found: dict[tuple[str, int], set[str]] = {}
     for facts in analysis.facts:
         scales = Scales(facts)
         for (span, _), value in facts.reveals.items():
             place = analysis.place(span)
             index = LineIndex(analysis.project.sources[place.path].text)
             row, _ = index.position(place.span.start)
-            found.add((place.path, row, describe(scales, value)))
-    return sorted(found)
+            found.setdefault((place.path, row), set()).update(describe(scales, value).split(" | "))
+    return [(path, row, " | ".join(sorted(texts))) for (path, row), texts in sorted(found.items())]

@@ -131,7 +131,7 @@ def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]]) -> str | None:
         return "no root reaches this call"
     reasons = []
     for facts, scales, call in calls:
-        if facts.context.workflow is not Workflow.EAGER:
+        if facts.context.workflow in (Workflow.FX, Workflow.PT2E):
             return None
         reason = _cat_reason(scales, call) if kind == "cat" else _stub_reason(call)
         if reason is None:
@@ -144,6 +144,8 @@ def _cat_reason(scales: Scales, call: OpCall) -> str | None:
     if not is_cat(call):
         return None
     verdict = scales.verdict(call)
+    if verdict.outcome == "mixed" and scales.facts.context.workflow is Workflow.NONE:
+        return "no root uses this class"
     return None if verdict.decided else verdict.reason or "not known"
 
 

@@ -58,9 +58,16 @@ class Calls(Objects):
             case Symbol():
                 return self.library_call(function.name, arguments, node, state)
             case Unknown():
-                return Unknown(function.reason)
+                return self._unknown_call(function, arguments, node, state)
             case _:
                 return Unknown("a call of something that is not a function")
+
+    def _unknown_call(self, function: Unknown, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """A call of a name that nothing is known of: equal calls may give equal values, others need not."""
+        if not isinstance(node.func, cst.Name):
+            return Unknown(function.reason)
+        keys = (self.key_of(argument.value, state) for argument in arguments.positional)
+        return Unknown(function.reason, ("call", node.func.value, *keys))
 
     def _call_options(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value:
         base = state.guard
@@ -214,7 +221,7 @@ class Calls(Objects):
         span = self.span(node) if node is not None and self.frame is not None else None
         builder = self.frame.owner.span if self.frame is not None and self.frame.owner is not None else None
         self.built.setdefault(cls.span, set()).add(builder)
-        ref = self.allocate(state, Instance(cls, {}, (), span))
+        ref = self.new_instance(state, Instance(cls, {}, (), span))
         self.created.append((ref, cls, span))
         constructor = self._class_attribute(cls, "__init__", ref, state)
         if isinstance(constructor, Bound) and constructor.function is not None:
@@ -285,7 +292,9 @@ class Calls(Objects):
         thing = self.load(state, value)
         if thing is None:
             return value
-        copy = self.allocate(state, thing)
+        copy = self.new_instance(state, thing) if isinstance(thing, Instance) else self.allocate(state, thing)
+        if value.oid in self.summaries:
+            self.summaries.add(copy.oid)
         seen[value.oid] = copy
         if isinstance(thing, Instance):
             attributes = {k: self.copy_graph(v, state, seen) for k, v in thing.attributes.items()}

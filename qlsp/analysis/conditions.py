@@ -78,6 +78,8 @@ class Conditions(Globals):
                 assert isinstance(inner, tuple)
                 symbol, positive = inner, not positive
             return ("symbol", *symbol), positive
+        if isinstance(value, Tensor):
+            return ("truth", value.number), True
         return ("branch", self.span(test), self.path), True
 
     def truth(self, value: Value, state: State) -> bool | None:

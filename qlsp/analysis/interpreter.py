@@ -30,7 +30,7 @@ from qlsp.values.value import (
     Value,
     choice,
 )
-from qlsp.values.workflow import Stage
+from qlsp.values.workflow import Stage, Workflow
 
 ASSUMED_QCONFIG = Symbol("a qconfig that is assumed to be set")
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
@@ -297,7 +297,10 @@ class Interpreter(Library):
 
     def _tensor_input(self, name: str, many: bool = False, collection: bool = False) -> Tensor:
         number = self.number(("input", name))
-        return Tensor(Domain.FLOAT, number, number, many=many, collection=collection)
+        domain = Domain.FLOAT
+        if self.facts is not None and self.facts.context.workflow is Workflow.NONE:
+            domain = Domain.UNKNOWN
+        return Tensor(domain, number, number, many=many, collection=collection)
 
     def _many_inputs(self, name: str, state: State) -> Value:
         return self.allocate(state, ListObject(None, self._tensor_input(name, many=True)))

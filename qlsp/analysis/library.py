@@ -11,6 +11,7 @@ from qlsp.analysis.machine import Argument, Arguments
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
+    A_NUMBER,
     Bound,
     ClassValue,
     Const,
@@ -37,6 +38,8 @@ TENSOR_NUMBER_METHODS = frozenset(
     " q_scale q_zero_point qscheme backward register_hook retain_grad numpy storage data_ptr untyped_storage"
     " is_complex is_signed storage_offset".split()
 )
+INTEGER_CREATORS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
+DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
 NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
 
 Q = "torch.ao.quantization."
@@ -62,7 +65,7 @@ class Library(BuiltinCalls):
             method = Bound(arguments.positional[0].value, name.rpartition(".")[2])
             rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.open)
             return self.native_method(method, rest, node, state)
-        if name in self.backend.functional_classes or name in self.backend.modules:
+        if name in self.backend.functional_classes or name in self.backend.modules or name == WRAPPER:
             return self.library_instance(name, arguments, node, state)
         standard = self.standard_library(name, arguments, node, state)
         if standard is not None:
@@ -71,24 +74,35 @@ class Library(BuiltinCalls):
             return self.unknown_tensor("a parameter")
         if name.startswith("torch."):
             return self._torch_call(name, arguments, node, state)
-        return Unknown(f"{name} is not part of the project")
+        symbol = ("call", name, *(self.key_of(a.value, state) for a in arguments.positional))
+        return Unknown(f"{name} is not part of the project", symbol)
 
     def _torch_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         last = name.rpartition(".")[2]
         if name.startswith(("torch.nn.", "torch.ao.nn.")) and last[:1].isupper():
             return self.library_instance(name, arguments, node, state)
         if last in CREATORS:
-            return self.unknown_tensor(name)
+            return self.unknown_tensor(name, self._created_domain(last, arguments))
         found = list(self.tensors_in(arguments, state))
         if found and all(isinstance(t, Tensor) and t.domain is Domain.FLOAT for t in found):
             return self.unknown_tensor(name)
         return Unknown(f"{name} has no row in the table")
 
+    def _created_domain(self, creator: str, arguments: Arguments) -> Domain:
+        """``arange(4)`` and kin hold integers unless an argument or a dtype says otherwise."""
+        if creator in INTEGER_CREATORS:
+            return Domain.INTEGER
+        values = [argument.value for argument in arguments.positional]
+        whole = all(isinstance(v, Const) and isinstance(v.value, int) for v in values)
+        if creator == "arange" and whole and "dtype" not in arguments.keywords:
+            return Domain.INTEGER
+        return Domain.FLOAT
+
     def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """An instance of a library module class."""
         shown = [(str(i), a.value) for i, a in enumerate(arguments.positional)]
         shown += [(key, a.value) for key, a in sorted(arguments.keywords.items())]
-        ref = self.allocate(state, Instance(Symbol(name), {}, tuple(shown), self.span(node)))
+        ref = self.new_instance(state, Instance(Symbol(name), {}, tuple(shown), self.span(node)))
         self.native_init(ref, name, arguments, state)
         return ref
 
@@ -269,6 +283,11 @@ class Library(BuiltinCalls):
     def _tensor_method(
         self, tensor: Tensor, name: str, arguments: Arguments, node: cst.Call, state: State
     ) -> Value:
+        if tensor.collection and name in DICT_METHODS:
+            entries = self.allocate(state, DictObject((), self.dict_entry(tensor)))
+            thing = self.load(state, entries)
+            assert thing is not None
+            return self.container_method(entries, thing, name, arguments, node, state)
         row = self.backend.methods.get(name)
         if row is not None:
             receiver_node = node.func.value if isinstance(node.func, cst.Attribute) else None
@@ -281,7 +300,7 @@ class Library(BuiltinCalls):
             self._in_place(name, value, node, state)
             return value
         if name in TENSOR_NUMBER_METHODS:
-            return Unknown("a number read from a tensor", ("tensor", tensor.number, name))
+            return Unknown(A_NUMBER, ("tensor", tensor.number, name))
         if tensor.domain is Domain.FLOAT or tensor.domain is Domain.INTEGER:
             return self.unknown_tensor(f"Tensor.{name}")
         return Unknown(f"Tensor.{name} has no row in the table")

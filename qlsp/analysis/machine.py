@@ -91,6 +91,7 @@ class Machine:
         self.closures: dict[int, dict[str, Value]] = {}
         self.effective: dict[int, Value] | None = None
         self.loop_depth = 0
+        self.summaries: set[int] = set()
         self._numbers: dict[tuple[object, ...], int] = {}
         self._next_oid = 1
 
@@ -125,6 +126,13 @@ class Machine:
         self._next_oid += 1
         state.heap[oid] = thing
         return Ref(oid)
+
+    def new_instance(self, state: State, thing: Instance) -> Ref:
+        """Put a new instance on the heap; one built in a loop of unknown length stands for several."""
+        ref = self.allocate(state, thing)
+        if self.loop_depth:
+            self.summaries.add(ref.oid)
+        return ref
 
     def load(self, state: State, ref: Ref) -> HeapObject | None:
         """The object a reference points to, or None if this path did not build it."""

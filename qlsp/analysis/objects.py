@@ -10,8 +10,10 @@ from qlsp.analysis.machine import Arguments, Frame
 from qlsp.analysis.operators import Operators
 from qlsp.analysis.program import ClassModel, FunctionModel
 from qlsp.ops.spec import Observation, OpSpec, Shape
+from qlsp.values.qparams import DerivedScale, ObservedScale
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
+    A_NUMBER,
     NO_GUARD,
     Bound,
     Choice,
@@ -71,7 +73,7 @@ class Objects(Operators):
         if name in TENSOR_VIEWS:
             return replace(value, number=self.number((name, value.number)))
         if name in TENSOR_NUMBERS:
-            return Unknown("a number read from a tensor", ("tensor", value.number, name))
+            return Unknown(A_NUMBER, ("tensor", value.number, name))
         return Bound(value, name)
 
     def _object_attribute(self, ref: Ref, name: str, state: State) -> Value:
@@ -218,7 +220,8 @@ class Objects(Operators):
             if isinstance(thing, ListObject) and thing.items is None:
                 if thing.element is None:
                     return Unknown("an element of an empty list")
-                return self._indexed(thing.element, index) if index >= 0 else thing.element
+                element = self.unshared(thing.element)
+                return self._indexed(element, index) if index >= 0 else element
             if isinstance(thing, DictObject) and thing.rest is not None:
                 return Unknown("a key of an unknown dict")
             if isinstance(thing, Instance) and "*" in thing.attributes:
@@ -230,6 +233,23 @@ class Objects(Operators):
             symbol = (*value.symbol, "[]", index) if value.symbol is not None and index >= 0 else None
             return Unknown(value.reason, symbol)
         return Unknown("an element of an unknown iterable")
+
+    def unshared(self, value: Value) -> Value:
+        """A member of a list of unknown length: where one module stands for many, its scale is not one scale."""
+        if isinstance(value, Choice):
+            return choice([(guard, self.unshared(option)) for guard, option in value.options])
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self.unshared(item) for item in value.items))
+        if not isinstance(value, Tensor) or value.qparams is None:
+            return value
+        return replace(value, qparams=replace(value.qparams, scale=None)) if self.is_summary(value) else value
+
+    def is_summary(self, value: Tensor) -> bool:
+        """True if the scale belongs to a module that stands for several (built in a loop of unknown length)."""
+        scale = value.qparams.scale if value.qparams is not None else None
+        while isinstance(scale, DerivedScale):
+            scale = scale.base
+        return isinstance(scale, ObservedScale) and scale.observer.owner in self.summaries
 
     def _indexed(self, value: Value, index: int) -> Value:
         """A fixed element of a list whose elements are described by one value."""
@@ -275,6 +295,11 @@ class Objects(Operators):
         number = self.number(("elements", value.number))
         element = replace(value, number=number, base=number, many=True, collection=False)
         return self.allocate(state, ListObject(None, element))
+
+    def dict_entry(self, value: Tensor) -> Tensor:
+        """Some entry of an input that turns out to be a dict of tensors."""
+        number = self.number(("entries", value.number))
+        return replace(value, number=number, base=number, many=True, collection=False)
 
     def extended(self, thing: ListObject, value: Value, state: State) -> ListObject:
         """A list after ``extend``."""

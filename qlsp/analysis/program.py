@@ -89,8 +89,8 @@ class ClassModel:
             for small in statement.body:
                 if isinstance(small, cst.Assign):
                     for target in small.targets:
-                        if isinstance(target.target, cst.Name):
-                            found[target.target.value] = (small.value, unit)
+                        for name, value in _pairs(target.target, small.value):
+                            found[name] = (value, unit)
                 elif isinstance(small, cst.AnnAssign) and small.value and isinstance(small.target, cst.Name):
                     found[small.target.value] = (small.value, unit)
         return found
@@ -99,6 +99,17 @@ class ClassModel:
     def base_expressions(self) -> list[cst.BaseExpression]:
         """The base classes as written."""
         return [argument.value for argument in self.node.bases]
+
+
+def _pairs(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The names a class-level assignment binds, with their expressions."""
+    if isinstance(target, cst.Name):
+        yield target.value, value
+    elif isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
+        for left, right in zip(target.elements, value.elements, strict=False):
+            yield from _pairs(left.value, right.value)
 
 
 def definitions(statement: cst.BaseStatement) -> Iterator[cst.BaseStatement]:

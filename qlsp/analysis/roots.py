@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import libcst as cst
+
 from qlsp.analysis.facts import Context, Facts
 from qlsp.analysis.interpreter import Interpreter, LifecycleEvent
 from qlsp.analysis.machine import Arguments, BudgetExceeded
@@ -48,6 +50,7 @@ def analyze_module(machine: Interpreter, module: ModuleModel, workflow: Workflow
     _entries(machine, module, functions, classes, evidence)
     models = _models(machine, classes)
     _class_roots(machine, models, evidence, workflow)
+    _unreached(machine, models, evidence)
     results = []
     counts: dict[object, int] = {}
     for candidate in evidence.candidates:
@@ -88,8 +91,19 @@ def _definitions(
             if isinstance(value, FunctionValue):
                 functions.append(value)
             elif isinstance(value, ClassValue):
-                classes.append(value)
+                classes.extend(_with_nested(machine, value))
     return functions, classes
+
+
+def _with_nested(machine: Interpreter, cls: ClassValue) -> list[ClassValue]:
+    """A class and the classes defined in its body."""
+    model = machine.class_model(cls)
+    found = [cls]
+    for statement, unit in model.body:
+        if isinstance(statement, cst.ClassDef):
+            inner = machine.class_value(model.module.class_model(statement, unit, model.closure))
+            found.extend(_with_nested(machine, inner))
+    return found
 
 
 def _entries(
@@ -196,7 +210,10 @@ def _class_roots(
     workflow: Workflow | None,
 ) -> None:
     """Classes with stubs that no class in view builds and no script uses."""
+    bases = _base_classes(machine, models)
     for cls, ref, state in models:
+        if cls.span in bases and not machine.built.get(cls.span, set()) - {None}:
+            continue
         builders = {builder for builder in machine.built.get(cls.span, set()) if builder is not None}
         if builders - {cls.span} or cls.span in evidence.seen or not machine.owns_stub(ref, state):
             continue
@@ -206,6 +223,33 @@ def _class_roots(
         evidence.candidates.append(
             Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True)
         )
+
+
+def _base_classes(machine: Interpreter, models: list[tuple[ClassValue, Ref, State]]) -> set[SpanId]:
+    """Classes that another class in view derives from: they are judged through it."""
+    found: set[SpanId] = set()
+    for cls, _, _ in models:
+        found.update(entry.span for entry in machine.mro(cls)[1:] if isinstance(entry, ClassModel))
+    return found
+
+
+def _unreached(
+    machine: Interpreter, models: list[tuple[ClassValue, Ref, State]], evidence: Evidence
+) -> None:
+    """Model classes that no root reaches are run on inputs of which nothing is known: rules are silent about
+    them, the statistics are not."""
+    reached: set[SpanId] = set()
+    for candidate in evidence.candidates:
+        for oid in machine.submodules_of(candidate.root, candidate.state) | {candidate.root.oid}:
+            instance = machine.instance(candidate.state, Ref(oid))
+            if instance is not None:
+                order = machine.mro(instance.cls)
+                reached.update(entry.span for entry in order if isinstance(entry, ClassModel))
+    for cls, ref, state in models:
+        if cls.span not in reached:
+            evidence.candidates.append(
+                Candidate(ref, state, cls, cls.span, Workflow.NONE, Mode.UNKNOWN, None, True)
+            )
 
 
 __all__ = ["ClassModel", "Instance", "analyze_module"]

@@ -8,7 +8,7 @@ from functools import cached_property
 from qlsp.analysis.facts import Facts, OpCall
 from qlsp.ops.spec import Observation, Role
 from qlsp.values.qparams import DerivedScale, FixedScale, ObservedScale, ObserverRef, Scale
-from qlsp.values.value import Choice, Domain, Tensor, TupleValue, Unknown, Value
+from qlsp.values.value import A_NUMBER, Choice, Domain, Tensor, TupleValue, Unknown, Value
 
 ScaleKey = tuple[object, ...]
 """Equal keys mean the same scale and zero point, for certain."""
@@ -25,7 +25,7 @@ class Scales:
         """Value numbers that each observer sees, sorted; None where they are not all known."""
         seen: dict[int, list[int] | None] = {}
         for call in self.facts.op_calls.values():
-            if call.owner is None or not call.converted:
+            if call.owner is None or not call.converted or not call.spec.observed:
                 continue
             number = _only_number(call)
             known = seen.get(call.owner, [])
@@ -184,7 +184,7 @@ def describe(scales: Scales, value: Value) -> str:
     if isinstance(value, Choice):
         return " | ".join(sorted({describe(scales, option) for _, option in value.options}))
     if isinstance(value, Unknown):
-        return "unknown"
+        return "-" if value.reason == A_NUMBER else "unknown"
     if isinstance(value, Tensor):
         if value.domain is not Domain.QUANTIZED:
             return value.domain.value

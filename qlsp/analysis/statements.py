@@ -449,7 +449,7 @@ class Statements(Conditions):
         options: list[tuple[Guard, Value]] = []
         for _, option in (*options_of(old), *options_of(new)):
             if isinstance(option, Tensor):
-                option = replace(option, number=phi, base=phi, origin=option.origin)
+                option = self.unshared(replace(option, number=phi, base=phi))
             if (NO_GUARD, option) not in options:
                 options.append((NO_GUARD, option))
         return choice(options)
@@ -509,6 +509,10 @@ class Statements(Conditions):
 
     def element(self, value: Value, index: int, state: State) -> Value:
         """One element of an iterable of unknown length (see ``objects``)."""
+        raise NotImplementedError
+
+    def unshared(self, value: Value) -> Value:
+        """A value without a scale that is several (see ``objects``)."""
         raise NotImplementedError
 
     def loop_element(self, value: Value, statement: cst.For, state: State) -> Value:

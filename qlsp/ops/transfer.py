@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from qlsp.ops.spec import Application, Case, Observation, OpSpec, Outcome, Role, Shape
 from qlsp.values.qparams import DerivedScale, Dtype, FixedScale, ObservedScale, ObserverRef, QParams, Scale
-from qlsp.values.value import Domain, Symbol, Tensor, TupleValue, Unknown, Value
+from qlsp.values.value import A_NUMBER, Domain, Symbol, Tensor, TupleValue, Unknown, Value
 
 UNKNOWN_SCALE = QParams(Dtype.QUINT8, None)
 SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
@@ -300,7 +300,7 @@ def _shaped(
         case Shape.INTEGER:
             return _tensor(call, Domain.INTEGER, None)
         case Shape.SCALAR:
-            return Unknown("a number read from a tensor")
+            return Unknown(A_NUMBER)
         case Shape.PAIR:
             indices = _tensor(call, Domain.INTEGER, None, part="indices")
             return TupleValue((_tensor(call, domain, qparams, source), indices))

@@ -74,7 +74,7 @@ from qlsp.analysis.scales import is_cat, terminal_consumers
 from qlsp.diagnostics import Message, Severity
 from qlsp.ops.spec import Role
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption
-from qlsp.values.value import Domain, Tensor, exclusive
+from qlsp.values.value import Domain, Tensor, Unknown, exclusive
 
 META = RuleMeta(code="QL201", name="quantstub-reused", severity=Severity.WARNING, since="0.1")
 
@@ -85,27 +85,50 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         return
     by_stub: dict[int, list[OpCall]] = {}
     for call in ctx.facts.op_calls.values():
-        if call.spec.role is Role.QUANTIZE and call.converted and call.owner is not None and _float(call):
+        if call.spec.role is Role.QUANTIZE and call.converted and call.owner is not None and _usable(call):
             by_stub.setdefault(call.owner, []).append(call)
     for owner, calls in by_stub.items():
         yield from _reuse(ctx, owner, calls)
 
 
-def _float(call: OpCall) -> bool:
-    inputs = [alternative.operands[0].value for alternative in call.alternatives]
-    return all(isinstance(v, Tensor) and v.domain is Domain.FLOAT for v in inputs)
+def _inputs(call: OpCall) -> list[Tensor | Unknown]:
+    return [alternative.operands[0].value for alternative in call.alternatives]
 
 
-def _bases(call: OpCall) -> set[int]:
+def _usable(call: OpCall) -> bool:
+    """A float input, or the result of an unknown function: float or not, another call is another tensor."""
+    return all(_called(v) if isinstance(v, Unknown) else v.domain is Domain.FLOAT for v in _inputs(call))
+
+
+def _called(value: Unknown) -> bool:
+    return value.symbol is not None and value.symbol[0] == "call"
+
+
+def _bases(call: OpCall) -> set[object]:
     """The tensors a call may see, slices counted as what they are slices of."""
-    inputs = [alternative.operands[0].value for alternative in call.alternatives]
-    return {value.base for value in inputs if isinstance(value, Tensor)}
+    return {v.base if isinstance(v, Tensor) else v.symbol for v in _inputs(call)}
 
 
-def _many(call: OpCall) -> bool:
+def _many(ctx: RuleContext, call: OpCall) -> bool:
     """A call in a loop over a list of tensors sees several of them."""
-    inputs = [alternative.operands[0].value for alternative in call.alternatives]
-    return all(isinstance(v, Tensor) and v.many for v in inputs)
+    inputs = _inputs(call)
+    if all(isinstance(v, Tensor) and v.many for v in inputs):
+        return True
+    iterated = all(isinstance(v, Tensor) and v.collection and v.number != v.base for v in inputs)
+    return iterated and call.loop and _feeds_images(ctx, call)
+
+
+def _feeds_images(ctx: RuleContext, call: OpCall) -> bool:
+    """The members go into 2d convolutions, which take batches only: the input is a list, not one tensor."""
+    for other in ctx.facts.op_calls.values():
+        if not other.spec.op.startswith("conv2d"):
+            continue
+        for alternative in other.alternatives:
+            value = alternative.operands[0].value
+            origin = value.origin if isinstance(value, Tensor) else None
+            if origin is not None and origin.span == call.span:
+                return True
+    return False
 
 
 def _reuse(ctx: RuleContext, owner: int, calls: list[OpCall]) -> Iterator[Finding]:
@@ -118,7 +141,7 @@ def _reuse(ctx: RuleContext, owner: int, calls: list[OpCall]) -> Iterator[Findin
         ]
         if earlier:
             reported.append((call, earlier[0]))
-        elif _many(call):
+        elif _many(ctx, call):
             reported.append((call, call))
     if not reported:
         return

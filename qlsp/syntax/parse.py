@@ -9,6 +9,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import libcst as cst
@@ -556,18 +557,33 @@ else:
             return None
         finally:
             sys.setrecursionlimit(limit)
-        offsets = [0]
-        total = 0
-        for token in recorder.tokens:
-            total += len(token)
-            offsets.append(total)
-        if "".join(recorder.tokens) != code:
+        printed = "".join(recorder.tokens)
+        offsets = [*accumulate(map(len, recorder.tokens), initial=0), len(printed)]
+        places = ((key, offsets[start], offsets[end]) for key, (start, end) in recorder.places.items())
+        if printed == code:
+            return {key: (start, end) for key, start, end in places}
+        origin = _origin(printed, code)
+        if origin is None:
             return None
-        last = len(offsets) - 1
         return {
-            key: (offsets[min(start, last)], offsets[min(end, last)])
-            for key, (start, end) in recorder.places.items()
+            key: (origin[start], origin[end - 1] + 1 if end > start else origin[start])
+            for key, start, end in places
         }
+
+    def _origin(printed: str, code: str) -> list[int] | None:
+        """Return where the printed characters stand in the code; None if it is not the code with gaps.
+
+        LibCST does not print form feeds and backslashes that stand before the first token of a line.
+        """
+        origin: list[int] = []
+        position = 0
+        for character in printed:
+            position = code.find(character, position)
+            if position < 0:
+                return None
+            origin.append(position)
+            position += 1
+        return [*origin, len(code)]
 
 
 # ---- names ------------------------------------------------------------------------------------------------

@@ -186,6 +186,9 @@ Value = (
 
 NONE = Const(None)
 
+A_NUMBER = "a number read from a tensor"
+"""The reason of an ``Unknown`` that is certainly no tensor."""
+
 
 def options_of(value: Value) -> tuple[tuple[Guard, Value], ...]:
     """The alternatives of a value; a plain value is one alternative without a guard."""
