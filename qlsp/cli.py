@@ -30,10 +30,11 @@ from qlsp.config import (
 from qlsp.diagnostics import Diagnostic, Message, Severity
 
 if TYPE_CHECKING:
-    from qlsp.engine import CheckResult, Statistics
+    from qlsp.engine import CheckResult
     from qlsp.qmap import MapRoot
     from qlsp.report.layout import Locator
     from qlsp.rules.api import Rule
+    from qlsp.statistics import Statistics
 
 OK, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: nothing left to report, findings, the tool or its arguments failed, Ctrl-C."""

@@ -26,12 +26,19 @@ Flags <...>.
 <What happens after convert; the number it costs or the literal error text, and how it was measured.>
 
 ## Bad
-    def forward(self, x):
-        ...
+    import torch
+    from torch import nn
+    from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+    class Net(nn.Module):
+        ...  # {code}
 
 ## Good
-    def forward(self, x):
-        ...
+    <The same class, put right.>
+
+## When it is silent
+<What looks alike and is right.>
 """
 
 from __future__ import annotations

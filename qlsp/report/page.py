@@ -75,10 +75,10 @@ def summary(docstring: str) -> str:
 def match_length(docstring: str, error: str) -> int:
     """How much of a pasted error text the page quotes: characters of its longest quotation in the text, or 0.
 
-    A quotation is a code span of the page; ``...`` in it stands for anything, and so does a lone ``X``.
-    A text that is itself part of a quotation counts too.
+    A quotation is a code span or an indented line of the page; ``...`` in it stands for anything, and so does
+    a lone ``X``. A text that is itself part of a quotation counts too.
     """
-    text = " ".join(error.split())
+    text = _without_class(" ".join(error.split()))
     best = 0
     for quotation in _quotations(_body(docstring)):
         parts = [part for part in re.split(r"\.\.\.|\bX\b", quotation) if part.strip()]
@@ -91,14 +91,20 @@ def match_length(docstring: str, error: str) -> int:
 
 
 _MIN_QUOTATION = 20
-"""Shorter code spans are names, not error texts."""
+"""Shorter code is a name, not an error text."""
 
 
 def _quotations(body: str) -> Iterable[str]:
-    for ticks, quotation in re.findall(r"(`+)(.+?)\1(?!`)", body, flags=re.S):
-        joined = " ".join(quotation.split())
-        if len(joined) >= _MIN_QUOTATION and ticks:
+    spans = [match[2] for match in re.finditer(r"(`+)(.+?)\1(?!`)", body, flags=re.S)]
+    for quotation in (*spans, *re.findall(r"^ {4,}(.+)$", body, flags=re.M)):
+        joined = _without_class(" ".join(quotation.split()))
+        if len(joined) >= _MIN_QUOTATION:
             yield joined
+
+
+def _without_class(text: str) -> str:
+    """The message of ``SomeError: message``."""
+    return re.sub(r"^[\w.]+(Error|Warning|Exception): ", "", text)
 
 
 def _flags(meta: RuleMeta) -> str:

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from qlsp.qmap import MapInput, MapRoot, MapSite
 
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, Predicts, Related, Severity
+from qlsp.qmap import MapInput, MapRoot, MapSite
 from qlsp.report import concise, full, map, page
 from qlsp.report import json as json_report
 from qlsp.report.layout import character_width, display_width
