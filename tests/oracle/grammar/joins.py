@@ -128,7 +128,7 @@ def functional(scope: Scope, stem: str = "cat") -> str:
 
 def observed_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None, name: str | None = None) -> Tensor:
     """`FloatFunctional.cat` over `tensors`, as an expression."""
-    if not FAMILY["cat: torch.cat({seq}, 1)"].fits(tensors):
+    if confusable(tensors) or not FAMILY["cat: torch.cat({seq}, 1)"].fits(tensors):
         raise NotHere
     name = name or functional(scope)
     key = scope.file.choose(FUNCTIONAL)
@@ -144,7 +144,7 @@ def observed_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None
 def any_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None) -> Tensor:
     """A raw or an observed join."""
     able = scope.cls is not None and not scope.cls.closed
-    if able and (confusable(tensors) or scope.rng.random() < 0.25):
+    if able and scope.rng.random() < 0.25:
         return observed_cat(scope, tensors, seq)
     return raw(scope, tensors, seq)
 

@@ -376,8 +376,8 @@ def series(scope: Scope, x: Tensor, count: int, test: Callable[[Row], bool] = mo
 
 
 def parallel(scope: Scope, x: Tensor, count: int, test: Callable[[Row], bool] = movable) -> list[Layer]:
-    """Layers that each fit `x`."""
-    return [layer(scope, x, test) for _ in range(count)]
+    """Layers that each fit `x`; none of them observes without parameters, as two such make one value of one tensor."""
+    return [layer(scope, x, lambda row: test(row) and (weighted(row) or row.scale != "own")) for _ in range(count)]
 
 
 def constructors(stack: list[Layer]) -> str:

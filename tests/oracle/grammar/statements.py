@@ -756,7 +756,7 @@ def alias_submodule(scope: Scope) -> None:
 def deepcopy(scope: Scope) -> None:
     scope.file.imports.standard("import copy")
     a, b = group(scope)
-    layer = ops.layer(scope, a, ops.observed)
+    layer = ops.layer(scope, a, ops.weighted)
     first = scope.submodule(layer.constructor, "source")
     second = scope.submodule(f"copy.deepcopy(self.{first})", "twin")
     scope.use(a, b)
