@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from qlsp.backends.torch_rows import (
     INTERNAL_ASSERT,
+    NOT_QUANTIZED_DTYPE,
     PROMOTE,
     PROMOTE_MIXED,
     Mixed,
@@ -170,6 +171,7 @@ LAYERS = (
         "prelu",
         "prelu: Type promoting not supported. Got QUInt8 and Float",
         "num_parameters init",
+        float_error=NOT_QUANTIZED_DTYPE,
         refused="Dimension out of range (expected to be in range of [-1, 0], but got 1)",
     ),
 )
@@ -178,18 +180,19 @@ LAYERS = (
 def fused(n: int) -> tuple[OpSpec, ...]:
     """Fused classes of ``n`` dimensions. Those with a BatchNorm are swapped only after prepare_qat."""
     conv, relu = KERNELS[n], KERNELS[n].replace("d", "d_relu", 1)
-    qat = f"nniqat.ConvReLU{n}d nniqat.ConvBnReLU{n}d" if n > 1 else "nniqat.ConvBnReLU1d"
-    plain = f"nnqat.Conv{n}d nniqat.ConvBn{n}d" if n > 1 else "nniqat.ConvBn1d"
+    with_norm = aten("zero_")
     rows = (
         swapped(f"conv{n}d_relu", f"nni.ConvReLU{n}d nni.ConvBnReLU{n}d", relu, CONV_ERROR),
         swapped(f"conv{n}d", f"nni.ConvBn{n}d", conv, CONV_ERROR),
-        swapped(f"conv{n}d_relu", qat, relu, CONV_ERROR, cases=no_bias(FLOAT_KERNELS[n])),
-        swapped(f"conv{n}d", plain, conv, CONV_ERROR, cases=no_bias(FLOAT_KERNELS[n])),
+        swapped(f"conv{n}d_relu", f"nniqat.ConvBnReLU{n}d", relu, with_norm),
+        swapped(f"conv{n}d", f"nniqat.ConvBn{n}d", conv, with_norm),
     )
     if n == 1:
         return rows
     return (
         *rows,
+        swapped(f"conv{n}d_relu", f"nniqat.ConvReLU{n}d", relu, CONV_ERROR, cases=no_bias(FLOAT_KERNELS[n])),
+        swapped(f"conv{n}d", f"nnqat.Conv{n}d", conv, CONV_ERROR, cases=no_bias(FLOAT_KERNELS[n])),
         swapped(f"batch_norm{n}d_relu", f"nni.BNReLU{n}d", f"batch_norm{n}d_relu", NATIVE_NORM),
     )
 
@@ -203,17 +206,20 @@ FUSED = (
 ATTENTION = "query key value key_padding_mask need_weights attn_mask average_attn_weights is_causal"
 
 RECURRENT = (
-    row(
-        "lstm",
-        "nn.LSTM nnqa.LSTM",
-        OWN,
-        "input hx",
-        constructor="input_size hidden_size num_layers bias batch_first dropout bidirectional",
-        shape=Shape.STATE,
-        raises=aten("zero_"),
-        on_float=on_float("linear"),
-        weights=True,
-        swapped=True,
+    *(
+        row(
+            "lstm",
+            spelling,
+            OWN,
+            "input hx",
+            constructor="input_size hidden_size num_layers bias batch_first dropout bidirectional",
+            shape=Shape.STATE,
+            raises=raises,
+            on_float=on_float("linear"),
+            weights=True,
+            swapped=True,
+        )
+        for spelling, raises in (("nn.LSTM", aten("zero_")), ("nnqa.LSTM", LINEAR_ERROR))
     ),
     row(
         "multihead_attention",
@@ -286,12 +292,12 @@ RECURRENT = (
 
 EMBEDDING_REFUSED = "Embedding quantization is only supported with float_qparams_weight_only_qconfig."
 INDICES = "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int"
-BAG_REFUSED = "Embedding Bag quantization is only supported with float_qparams_weight_only_qconfig."
+BAG_REFUSED = "EmbeddingBag quantization is only supported with float_qparams_weight_only_qconfig."
 
 EMBEDDINGS = (
     row(
         "embedding",
-        "nn.Embedding nnqat.Embedding",
+        "nn.Embedding",
         NONE,
         constructor="num_embeddings embedding_dim padding_idx max_norm norm_type scale_grad_by_freq sparse",
         raises=INDICES,
@@ -301,11 +307,11 @@ EMBEDDINGS = (
     ),
     row(
         "embedding_bag",
-        "nn.EmbeddingBag nnqat.EmbeddingBag",
+        "nn.EmbeddingBag",
         NONE,
         "input offsets per_sample_weights",
         constructor="num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq mode sparse",
-        raises=INDICES,
+        raises=aten("arange.start_out"),
         refused=BAG_REFUSED,
         weights=True,
         swapped=True,
@@ -429,8 +435,15 @@ REFUSING = (
     weighted("batch_norm1d", "nn.BatchNorm1d", NATIVE_NORM, BATCH_NORM),
     weighted("batch_norm1d", "nn.LazyBatchNorm1d", NATIVE_NORM, LAZY_BATCH_NORM),
     weighted("sync_batch_norm", "nn.SyncBatchNorm", NATIVE_NORM, BATCH_NORM),
-    weighted(
-        "rms_norm", "nn.RMSNorm", not_implemented("rms_norm"), "normalized_shape eps elementwise_affine"
+    row(
+        "rms_norm",
+        "nn.RMSNorm",
+        OWN,
+        "x",
+        tensors="x",
+        constructor="normalized_shape eps elementwise_affine",
+        raises=not_implemented("rms_norm"),
+        weights=True,
     ),
     refuses("local_response_norm", "nn.LocalResponseNorm", aten("mul.out"), "size alpha beta k"),
     *(
