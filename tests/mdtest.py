@@ -186,9 +186,14 @@ def cases_of(folder: str) -> Iterator[Case]:
         yield from parse(page, page.read_text(encoding="utf-8"))
 
 
-def problems(case: Case, check: Check, reveal: Reveal, built: frozenset[str]) -> list[str]:
-    """What differs from the expectations, one line each; empty if the case holds."""
-    return [*_finding_problems(case, check, built), *_reveal_problems(case, reveal)]
+def finding_problems(case: Case, check: Check, built: frozenset[str]) -> list[str]:
+    """What differs from the expected findings, one line each; ``built`` names the rules that exist."""
+    return list(_finding_problems(case, check, built))
+
+
+def reveal_problems(case: Case, reveal: Reveal) -> list[str]:
+    """What differs from the revealed texts, one line each."""
+    return list(_reveal_problems(case, reveal))
 
 
 def _place(case: Case, name: str, row: int) -> str:
