@@ -337,7 +337,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     for class_name in dict.fromkeys(name for _, name in targets):
         files = collect([path for path, name in targets if name == class_name], config)
         found = quant_map(_readable(files), config, class_name)
-        roots += [root for root in found if root not in roots]
+        roots = list(dict.fromkeys([*roots, *found]))
         if class_name is not None and not found:
             files.fail(f"{class_name}: no model of this name")
         complaints += files.complaints

@@ -108,7 +108,7 @@ def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | Non
 def _relevant(loaded: Mapping[str, ModuleModel]) -> list[str]:
     """The files with a marker, and those that import one of them, directly or not."""
     relevant = {path for path, module in loaded.items() if _marked(module)}
-    names = {_stem(loaded[path]) for path in relevant}
+    names = {loaded[path].name for path in relevant}
     rest = set(loaded) - relevant
     while True:
         found = {path for path in rest if _imports(loaded[path], names)}
@@ -116,20 +116,19 @@ def _relevant(loaded: Mapping[str, ModuleModel]) -> list[str]:
             return [path for path in loaded if path in relevant]
         relevant |= found
         rest -= found
-        names = {_stem(loaded[path]) for path in found}
-
-
-def _stem(module: ModuleModel) -> str:
-    return module.name.rpartition(".")[2]
+        names = {loaded[path].name for path in found}
 
 
 def _imports(module: ModuleModel, names: set[str]) -> bool:
-    """True if an import of the file may mean a module of one of these names; cheap tests come first."""
+    """True if the file imports a module of one of these dotted names; a cheap test comes first."""
     text = module.syntax.source.segments[0].text
-    if not any(name in text for name in names):
+    if not any(name.rpartition(".")[2] in text for name in names):
         return False
-    targets = [*module.imports.values(), *module.stars]
-    return any(names & set(target.split(".")) for target in targets)
+    for target in [*module.imports.values(), *module.stars]:
+        parts = target.split(".")
+        if any(".".join(parts[:length]) in names for length in range(1, len(parts) + 1)):
+            return True
+    return False
 
 
 def _marked(module: ModuleModel) -> bool:

@@ -90,9 +90,8 @@ def _kind(module: ModuleModel, node: cst.Call, stubs: frozenset[str]) -> str | N
             return "cat"
         return None
     first, _, rest = name.partition(".")
-    target = module.imports.get(first)
-    if target is not None:
-        row = EAGER.functions.get(EAGER.canonical(f"{target}.{rest}" if rest else target))
+    if first in module.imports:
+        row = EAGER.functions.get(_qualified(module, name))
         return "cat" if row is not None and row.role is Role.CAT else None
     last = name.rpartition(".")[2]
     row = EAGER.functionals.get(last)
@@ -101,25 +100,32 @@ def _kind(module: ModuleModel, node: cst.Call, stubs: frozenset[str]) -> str | N
     return "stub" if first == "self" and rest in stubs else None
 
 
+def _qualified(module: ModuleModel, name: str) -> str:
+    """The canonical name of a dotted name by the file's import table."""
+    first, _, rest = name.partition(".")
+    target = module.imports.get(first, first)
+    return EAGER.canonical(f"{target}.{rest}" if rest else target)
+
+
 def _stub_names(module: ModuleModel) -> frozenset[str]:
     """Attributes that some constructor of the file sets to a QuantStub, as far as the text shows."""
     names: set[str] = set()
     for unit in module.syntax.all_units.values():
         if unit.members or "Stub" not in unit.text or "__init__" not in unit.text:
             continue
-        names.update(_assigned_stubs(unit))
+        names.update(_assigned_stubs(module, unit))
     return frozenset(names)
 
 
-def _assigned_stubs(unit: Unit) -> Iterator[str]:
+def _assigned_stubs(module: ModuleModel, unit: Unit) -> Iterator[str]:
     try:
         node = unit.node
     except ChunkError:
         return
     for inner in walk(node):
         if isinstance(inner, cst.Assign) and isinstance(inner.value, cst.Call):
-            called = dotted(inner.value.func) or ""
-            if called.rpartition(".")[2] == "QuantStub":
+            row = EAGER.modules.get(_qualified(module, dotted(inner.value.func) or ""))
+            if row is not None and row.role is Role.QUANTIZE:
                 for target in inner.targets:
                     if isinstance(target.target, cst.Attribute):
                         yield target.target.attr.value

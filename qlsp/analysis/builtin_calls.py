@@ -208,7 +208,9 @@ class BuiltinCalls(Calls):
         if items is None:
             element = self.element(rows, -1, state)
             assert isinstance(element, TupleValue)
+            self.enter_loop(state.guard)
             result = self.call(function, Arguments.of(*element.items), node, state)
+            self.loop_depth -= 1
             return self.allocate(state, ListObject(None, self.marked_many(result)))
         saved = self.path
         results = []

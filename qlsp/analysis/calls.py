@@ -73,13 +73,17 @@ class Calls(Objects):
         base = state.guard
         values: list[tuple[Guard, Value]] = []
         outcomes: list[State] = []
-        for guard, option in function.options:
+        saved = self.path
+        span = self.span(node)
+        for number, (guard, option) in enumerate(function.options):
             if exclusive(guard, base):
                 continue
-            arm = state.fork(*guard)
+            arm = state.fork(*guard, (("callee", span, saved), number))
+            self.path = (*saved, (span, number))
             value = self.call(option, arguments, node, arm)
             values.append((arm.guard - base, value))
             outcomes.append(arm)
+        self.path = saved
         self.adopt(state, outcomes, base)
         return choice(values) if values else Unknown("no alternative is left")
 

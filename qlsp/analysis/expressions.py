@@ -571,7 +571,8 @@ class Expressions(Statements):
         saved = self.path
         known = items is not None and len(items) <= MAX_UNROLL
         values = items if items is not None and known else [self.comprehension_element(iterable, state)]
-        self.loop_depth += not known
+        if not known:
+            self.enter_loop(state.guard)
         try:
             for number, item in enumerate(values):
                 self.path = (*saved, (span, number))

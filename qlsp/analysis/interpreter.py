@@ -8,6 +8,7 @@ import libcst as cst
 
 from qlsp.analysis.facts import Context, Facts, Return, Submodule
 from qlsp.analysis.library import WRAPPER, Library
+from qlsp.analysis.operators import OPEN_QCONFIG
 from qlsp.analysis.machine import Argument, Arguments, BudgetExceeded, Frame
 from qlsp.analysis.program import Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
@@ -196,12 +197,11 @@ class Interpreter(Library):
 
     # --- roots --------------------------------------------------------------------------------------
 
-    def run_root(self, root: Ref, state: State, context: Context, assume: bool) -> Facts:
-        """Interpret the forward of a root as it is after convert. ``assume``: the root has a qconfig unless
-        the source says otherwise."""
+    def run_root(self, root: Ref, state: State, context: Context) -> Facts:
+        """Interpret the forward of a root as it is after convert."""
         self.steps = 0
         facts = Facts(context)
-        self.effective = self._qconfigs(root, state, assume)
+        self.effective = self._qconfigs(root, state, context.assumed)
         self.facts = facts
         try:
             self._forward(root, state, facts)
@@ -337,10 +337,17 @@ class Interpreter(Library):
 
     # --- what convert will do -----------------------------------------------------------------------
 
-    def _qconfigs(self, root: Ref, state: State, assume: bool) -> dict[int, Value]:
-        """The qconfig that reaches each registered module, as ``propagate_qconfig_`` hands it down."""
+    def _qconfigs(self, root: Ref, state: State, assumed: bool) -> dict[int, Value]:
+        """The qconfig that reaches each registered module, as ``propagate_qconfig_`` hands it down.
+
+        A model on which nobody sets a qconfig is taken to get one. Where prepare is not in view and the
+        constructor configures parts, the others may get theirs from the caller.
+        """
         found: dict[int, Value] = {}
-        self._propagate(root, ASSUMED_QCONFIG if assume else NONE, state, found)
+        inherited: Value = ASSUMED_QCONFIG
+        if self.any_qconfig(root, state):
+            inherited = OPEN_QCONFIG if assumed else NONE
+        self._propagate(root, inherited, state, found)
         return found
 
     def _propagate(self, value: Value, inherited: Value, state: State, found: dict[int, Value]) -> None:

@@ -361,7 +361,7 @@ class Library(BuiltinCalls):
         row = self.backend.functionals.get(name)
         if row is None:
             return Unknown(f"FloatFunctional has no method {name}")
-        if not self.converted(ref):
+        if self.conversion(ref) is False:
             row = self.float_row(row)
             return self.apply(row, f"{base}.{name}", arguments, node, state)
         return self.apply(row, f"{base}.{name}", arguments, node, state, ref)

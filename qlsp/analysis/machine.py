@@ -11,7 +11,18 @@ from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend
 from qlsp.syntax.parse import Unit
 from qlsp.values.state import HeapObject, Instance, State
-from qlsp.values.value import CallPath, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
+from qlsp.values.value import (
+    NO_GUARD,
+    CallPath,
+    ClassValue,
+    FunctionValue,
+    Guard,
+    Ref,
+    SpanId,
+    Symbol,
+    Unknown,
+    Value,
+)
 
 MAX_STEPS = 400_000
 MAX_DEPTH = 40
@@ -91,6 +102,7 @@ class Machine:
         self.closures: dict[int, dict[str, Value]] = {}
         self.effective: dict[int, Value] | None = None
         self.loop_depth = 0
+        self.loop_guard: Guard = NO_GUARD
         self.summaries: set[int] = set()
         self._numbers: dict[tuple[object, ...], int] = {}
         self._next_oid = 1
@@ -133,6 +145,12 @@ class Machine:
         if self.loop_depth:
             self.summaries.add(ref.oid)
         return ref
+
+    def enter_loop(self, guard: Guard) -> None:
+        """A loop of unknown length begins: what runs under the same guard runs in every pass."""
+        if self.loop_depth == 0:
+            self.loop_guard = guard
+        self.loop_depth += 1
 
     def load(self, state: State, ref: Ref) -> HeapObject | None:
         """The object a reference points to, or None if this path did not build it."""

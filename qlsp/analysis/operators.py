@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -35,6 +36,9 @@ MAX_ALTERNATIVES = 24
 
 Vector = tuple[Guard, tuple[Operand, ...]]
 
+OPEN_QCONFIG = Symbol("a qconfig may come from the caller")
+"""What modules without a qconfig have where a constructor sets qconfigs on other parts of the model."""
+
 GETITEM = OpSpec(
     "getitem",
     Observation.SHARE,
@@ -66,7 +70,8 @@ class Operators(Expressions):
         span = self.span(node)
         vectors, is_open = self._vectors(row, bound, span, state)
         key = self._argument_key(row, bound, extra, owner, state)
-        converted = owner is not None and self.converted(owner)
+        conversion = self.conversion(owner) if owner is not None else False
+        converted = conversion is True
         origin = Origin(span, self.path)
         alternatives: list[Alternative] = []
         results: list[tuple[Guard, Value]] = []
@@ -88,15 +93,20 @@ class Operators(Expressions):
                 converted,
                 outputs,
             )
-            outcome = self._transfer(application)
+            outcome = transfer(application)
+            if conversion is None:
+                outcome = Outcome(self._either(outcome.value))
             value = self._listed(row, outcome.value, outputs, state)
             results.append((guard, value))
             alternatives.append(Alternative(guard, operands, value, outcome.raises))
         self.record(row, spelling, span, tuple(alternatives), owner, converted, is_open, state)
         return choice(results) if results else Unknown(f"{spelling} on no known tensor")
 
-    def _transfer(self, application: Application) -> Outcome:
-        return transfer(application)
+    def _either(self, value: Value) -> Value:
+        """The result of a module that convert may or may not swap."""
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self._either(item) for item in value.items))
+        return replace(value, domain=Domain.UNKNOWN, qparams=None) if isinstance(value, Tensor) else value
 
     def record(
         self,
@@ -122,7 +132,7 @@ class Operators(Expressions):
             owner.oid if owner is not None else None,
             converted,
             is_open,
-            self.loop_depth > 0,
+            self.loop_depth > 0 and state.guard <= self.loop_guard,
         )
 
     def _listed(self, row: OpSpec, value: Value, outputs: int | None, state: State) -> Value:
@@ -305,9 +315,12 @@ class Operators(Expressions):
                 if items is not None:
                     values.extend(items)
 
-    def converted(self, owner: Ref) -> bool:
-        """True if convert swaps this instance: registered under the root, with a qconfig."""
+    def conversion(self, owner: Ref) -> bool | None:
+        """True if convert swaps this instance: registered under the root, with a qconfig. None if the source
+        leaves open whether a qconfig reaches it."""
         if self.effective is None:
             return False
         qconfig = self.effective.get(owner.oid)
+        if qconfig == OPEN_QCONFIG:
+            return None
         return qconfig is not None and qconfig != Const(None)

@@ -66,8 +66,7 @@ def analyze_module(machine: Interpreter, module: ModuleModel, workflow: Workflow
             candidate.where,
             candidate.assumed,
         )
-        assume = candidate.assumed or not machine.any_qconfig(candidate.root, candidate.state)
-        results.append(machine.run_root(candidate.root, candidate.state.fork(), context, assume))
+        results.append(machine.run_root(candidate.root, candidate.state.fork(), context))
     return results
 
 
@@ -127,6 +126,8 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
     events, machine.events = machine.events, []
     used: set[int] = set()
     for event in events:
+        if event.row.stage is Stage.FUSE:
+            continue
         for ref in _refs(event.model):
             used.add(ref.oid)
             used |= machine.submodules_of(ref, event.state)

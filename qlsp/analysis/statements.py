@@ -396,7 +396,7 @@ class Statements(Conditions):
         """Run a body of unknown repetition until the state stays; zero passes are possible."""
         base = state.guard
         current = state
-        self.loop_depth += 1
+        self.enter_loop(base)
         try:
             for _ in range(FIXPOINT_PASSES):
                 arm = current.fork()

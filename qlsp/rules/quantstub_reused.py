@@ -112,10 +112,12 @@ def _bases(call: OpCall) -> set[object]:
 def _many(ctx: RuleContext, call: OpCall) -> bool:
     """A call in a loop over a list of tensors sees several of them."""
     inputs = _inputs(call)
+    if not call.loop:
+        return False
     if all(isinstance(v, Tensor) and v.many for v in inputs):
         return True
     iterated = all(isinstance(v, Tensor) and v.collection and v.number != v.base for v in inputs)
-    return iterated and call.loop and _feeds_images(ctx, call)
+    return iterated and _feeds_images(ctx, call)
 
 
 def _feeds_images(ctx: RuleContext, call: OpCall) -> bool:

@@ -65,7 +65,8 @@ class _Line(NamedTuple):
 
 
 _BLANK = r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))*"
-_LEAD = re.compile(_BLANK + r"([ \t\f]*)(#[^\r\n]*)?")
+_SPACE = r"[ \t\f]*(?:\\(?:\r\n?|\n)[ \t\f]*)*"
+_LEAD = re.compile(f"{_BLANK}({_SPACE})")
 
 # Groups: 1 indentation after a line break, 2 opening bracket, 3 closing bracket, 4 quote, 5 comment.
 # Brackets and strings without anything special inside match as a whole and have no group.
@@ -76,7 +77,7 @@ _TOKEN = re.compile(
     r"|'(?<![fFtT]')(?<![fFtT][rR]')(?!'')[^'\\\r\n]*'"
     r'|"(?<![fFtT]")(?<![fFtT][rR]")(?!"")[^"\\\r\n]*"'
     r"|('''|\"\"\"|['\"])"
-    r"|(?:\r\n?|\n)" + _BLANK + r"([ \t\f]*)"
+    rf"|(?:\r\n?|\n){_BLANK}({_SPACE})"
     r"|(#[^\r\n]*)"
     r"|\\(?:\r\n?|\n)"
 )
@@ -128,8 +129,6 @@ class _Scanner:
         lead = _LEAD.match(text)
         assert lead is not None
         indent, start = lead.span(1)
-        if lead.group(2) is not None:
-            return
         search = _TOKEN.search
         position, depth, comment = start, 0, -1
         while start < size:
@@ -147,11 +146,11 @@ class _Scanner:
                 if depth:
                     comment = -1
                     continue
-                yield self._line(indent, start, comment, match.start())
+                line = self._line(indent, start, comment, match.start())
+                if line.code_end > start:
+                    yield line
                 indent, start = match.start(_INDENT), position
                 comment = -1
-                if text.startswith("#", position):
-                    return
             elif group == _OPEN:
                 depth += 1
             elif group == _CLOSE:
@@ -173,11 +172,13 @@ class _Scanner:
                 comment = match.start()
         if start < size:
             self.repaired = self.repaired or depth > 0
-            yield self._line(indent, start, comment, size)
+            line = self._line(indent, start, comment, size)
+            if line.code_end > start:
+                yield line
 
     def _line(self, indent: int, start: int, comment: int, end: int) -> _Line:
         text = self.text
-        while end > start and text[end - 1] in " \t\f":
+        while end > start and text[end - 1] in " \t\f\r\n":
             end -= 1
         code_end = end if comment < 0 else comment
         while code_end > start and text[code_end - 1] in " \t\f":
@@ -363,10 +364,20 @@ def _spec_end(text: str, position: int, quote: str, raw: bool, depth: int) -> in
 
 
 def _column(indent: str) -> int:
-    """Return the column that Python gives an indentation: tabs to multiples of eight, form feed to zero."""
+    """Return the column that Python gives an indentation.
+
+    Tabs go to multiples of eight, a form feed to zero; a backslash after white space ends the indentation.
+    """
     column = 0
     for character in indent:
-        column = 0 if character == "\f" else column + 8 - column % 8 if character == "\t" else column + 1
+        if character == "\f":
+            column = 0
+        elif character == "\t":
+            column += 8 - column % 8
+        elif character == " ":
+            column += 1
+        elif character == "\\" and column:
+            break
     return column
 
 
@@ -447,7 +458,8 @@ _DEEP = 200
 _LINKS = (*"+-*/%@|&^~.([{\"'", " and ", " or ", "not ", " if ", " for ", "lambda", "await ")
 _LINK = re.compile(
     r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>[,;])|(?P<comment>#[^\r\n]*)"
-    r"|(?P<string>\'\'\'[\s\S]*?\'\'\'|\"\"\"[\s\S]*?\"\"\"|'(?:[^'\\\r\n]|\\.)*'|\"(?:[^\"\\\r\n]|\\.)*\")"
+    r"|(?P<string>'''[\s\S]*?(?:'''|\Z)|\"\"\"[\s\S]*?(?:\"\"\"|\Z)"
+    r"|'(?:[^'\\\r\n]|\\.)*'?|\"(?:[^\"\\\r\n]|\\.)*\"?)"
     r"|(?P<link>\*\*|//|<<|>>|[-+*/%@|&^~.]|\b(?:and|or|not|if|for|lambda|await)\b)"
 )
 

@@ -254,8 +254,15 @@ def _unit(path: str, index: int, segment: int, text: str, extent: Extent) -> Uni
 def _indent(text: str, start: int) -> str:
     """Return the white space before a statement, from the last form feed or the line start on."""
     begin = start
-    while begin > 0 and text[begin - 1] in " \t":
-        begin -= 1
+    while begin > 0:
+        if text[begin - 1] in " \t":
+            begin -= 1
+        elif text.endswith(("\\\n", "\\\r"), 0, begin):
+            begin -= 2
+        elif text.endswith("\\\r\n", 0, begin):
+            begin -= 3
+        else:
+            break
     return text[begin:start]
 
 
