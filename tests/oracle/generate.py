@@ -13,7 +13,7 @@ from random import Random
 from tests.oracle.grammar import blocks, conditions, containers, joins, names, nets, operators, statements
 from tests.oracle.grammar.core import Coverage, Fault, NotHere, Shape, SourceFile
 
-FAULT_SHARE = 0.45
+FAULT_SHARE = 0.5
 ENGINES = ("x86", "x86", "qnnpack")
 
 
@@ -69,7 +69,7 @@ def generate(seed: int | str, coverage: Coverage | None = None) -> Model:
 def _generate(seed: str, rng: Random, coverage: Coverage) -> Model:
     file = SourceFile(rng, coverage, engine=rng.choice(ENGINES))
     planted = file.choose(list(nets.FAULTS)) if rng.random() < FAULT_SHARE else None
-    net = nets.write_net(file, rng.randint(7, 12), planted)
+    net = nets.write_net(file, rng.randint(9, 14), planted)
     text, faults = file.render()
     return Model(seed, text, file.engine, tuple(net.shapes), net.call, tuple(faults), file.used)
 

@@ -71,7 +71,7 @@ class Coverage:
 
     def choose(self, rng: Random, keys: Sequence[str], pending: Counter[str]) -> str:
         """Usually a key with the lowest count so far, sometimes any."""
-        if rng.random() < 0.2:
+        if rng.random() < 0.1:
             return rng.choice(keys)
         lowest = min(self.counts[key] + pending[key] for key in keys)
         return rng.choice([key for key in keys if self.counts[key] + pending[key] <= lowest + 1])

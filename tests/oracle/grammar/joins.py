@@ -410,6 +410,44 @@ def cat_in_loop(scope: Scope) -> None:
     scope.replace(x, replace(x, shape=ops.put(1, c * (layers + 1))(x.shape), nonneg=False))
 
 
+@join("dense connections over a list")
+def dense_list(scope: Scope) -> None:
+    x = scope.pick_name(lambda each: small(each) and each.channels <= 4)
+    c, count = x.channels, 2
+    name, feats = scope.owner.fresh("dense"), scope.fresh("feats")
+    scope.owner.add(f"self.{name} = nn.ModuleList([nn.Conv2d({c} * (i + 1), {c}, 1) for i in range({count})])")
+    made = [x, *(Tensor("", x.shape, own(name, str(index))) for index in range(count))]
+    scope.emit(f"{feats} = [{x.text}]")
+    mark = "" if scope.dead else scope.file.mark("cat-mixed") if certain(x.origin) else ""
+    with scope.block(f"for layer in self.{name}:"):
+        scope.emit(f"{feats}.append(layer({mark}torch.cat({feats}, dim=1)))")
+    scope.use(x)
+    settle(scope, raw(scope, made, feats, along(1)))
+
+
+@join("cats in a reduce")
+def reduce_cat(scope: Scope) -> None:
+    scope.file.imports.standard("from functools import reduce")
+    tensors = group(scope, 3)
+    pair = raw(scope, [tensors[0].named("a"), tensors[1].named("b")], only=along(1))
+    scope.use(*tensors)
+    shape = ops.put(1, sum(each.channels for each in tensors))(tensors[0].shape)
+    text = f"reduce(lambda a, b: {pair.text}, {listed(tensors)})"
+    settle(scope, replace(pair, text=text, shape=shape, nonneg=all(each.nonneg for each in tensors)))
+
+
+@join("channel shuffle written out after a cat")
+def shuffle_cat(scope: Scope) -> None:
+    if scope.tidy:
+        raise NotHere
+    a, b = group(scope)
+    joined = scope.bind(raw(scope, [a, b], only=along(1)))
+    n, c, h, w = (scope.fresh(stem) for stem in ("batch", "width", "rows", "cols"))
+    scope.emit(f"{n}, {c}, {h}, {w} = {joined.text}.size()")
+    scope.emit(f"{joined.text} = {joined.text}.reshape({n}, 2, {c} // 2, {h}, {w}).transpose(1, 2).contiguous()")
+    scope.rebind(joined, replace(joined, text=f"{joined.text}.reshape({n}, {c}, {h}, {w})"))
+
+
 # -- observed joins -------------------------------------------------------------------------------------------------------
 
 
@@ -448,7 +486,7 @@ def functional_add(scope: Scope) -> None:
 
 @join("FloatFunctional.mul")
 def functional_mul(scope: Scope) -> None:
-    _binary(scope, "mul", "mul")
+    _binary(scope, "mul", "mul", nonneg=True)  # a product of related tensors may have no negatives
 
 
 @join("FloatFunctional.add_relu")
@@ -486,6 +524,45 @@ def functional_mul_scalar(scope: Scope) -> None:
     _scalar(scope, "mul_scalar", f"{scope.rng.randint(21, 79) / 100}")
 
 
+@join("squeeze and excitation")
+def excitation(scope: Scope) -> None:
+    x = named_feature(scope)
+    scope.use(x)
+    c, gate = x.channels, scope.fresh("gate")
+    down = scope.submodule(f"nn.Conv2d({c}, 2, 1)", "squeeze")
+    up = scope.submodule(f"nn.Conv2d(2, {c}, 1)", "excite")
+    ff = functional(scope, "scale_mul")
+    scope.emit(f"{gate} = F.adaptive_avg_pool2d({x.text}, 1)")
+    scope.emit(f"{gate} = F.hardsigmoid(self.{up}(F.relu(self.{down}({gate}))))")
+    scaled = scope.bind(Tensor(f"self.{ff}.mul({x.text}, {gate})", x.shape, own(ff), x.nonneg))
+    settle(scope, raw(scope, [x, scaled]))
+
+
+@join("top-down additions over a list")
+def top_down(scope: Scope) -> None:
+    tensors = group(scope, 3)
+    name, feats = scope.owner.fresh("adds"), scope.fresh("laterals")
+    scope.owner.add(f"self.{name} = nn.ModuleList([nnq.FloatFunctional() for _ in range(2)])")
+    scope.emit(f"{feats} = {listed(tensors)}")
+    with scope.block(f"for i in range(len({feats}) - 1, 0, -1):"):
+        scope.emit(f"{feats}[i - 1] = self.{name}[i - 1].add({feats}[i - 1], {feats}[i])")
+    scope.use(*tensors)
+    made = [Tensor("", tensors[0].shape, own(name, str(index))) for index in range(2)]
+    settle(scope, raw(scope, [*made, tensors[2].named(f"{feats}[2]")], feats))
+
+
+@join("FloatFunctional from a ModuleDict")
+def functional_dict(scope: Scope) -> None:
+    a, b = group(scope)
+    name = scope.owner.fresh("ops")
+    scope.owner.add(f'self.{name} = nn.ModuleDict({{"cat": nnq.FloatFunctional(), "add": nnq.FloatFunctional()}})')
+    scope.use(a, b)
+    added = scope.bind(Tensor(f'self.{name}["add"].add({a.text}, {b.text})', a.shape, own(name, "add")))
+    joined = replace(added, text=f'self.{name}["cat"].cat([{added.text}, {a.text}], dim=1)')
+    shadows = frozenset({added.origin, a.origin} | a.shadows)
+    settle(scope, replace(joined, shape=ops.put(1, a.channels * 2)(a.shape), origin=own(name, "cat"), shadows=shadows))
+
+
 # -- float islands --------------------------------------------------------------------------------------------------------
 
 
@@ -513,7 +590,8 @@ def float_cat(scope: Scope) -> None:
     scope.emit(f"{joined} = torch.cat({name}, dim=1)")
     shape = ops.put(1, a.channels + b.channels)(a.shape)
     shadows = a.shadows | b.shadows | {a.origin, b.origin}
-    settle(scope, Tensor(f"self.{back}({joined})", shape, own(back), shadows=frozenset(shadows)))
+    nonneg = a.nonneg and b.nonneg
+    settle(scope, Tensor(f"self.{back}({joined})", shape, own(back), nonneg, frozenset(shadows)))
 
 
 @join("cat of dequantized tensors that stays float")
@@ -541,7 +619,7 @@ def island(scope: Scope) -> None:
     scope.emit(f"{name} = self.{out}({x.text})")
     scope.emit(f"{name} = {scope.rng.choice(FLOAT_OPS).format(name)}")
     twins = frozenset({("of", "island", *x.origin)})
-    y = scope.bind(Tensor(f"self.{back}({name})", x.shape, own(back), shadows=twins))
+    y = scope.bind(Tensor(f"self.{back}({name})", x.shape, own(back), True, twins))
     settle(scope, raw(scope, [x, y]))
 
 

@@ -169,7 +169,7 @@ REDUCTIONS = [
     *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
     *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
-    *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square),
+    *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square, sign="nonneg"),
     *rows("max", "{x}.max(1)[0]", "torch.max({x}, 1).values", shape=drop(1)),
     *rows("max", "{x}.max()", "torch.max({x})", shape=scalar),
     *rows("min", "{x}.min(1, keepdim=True)[0]", "torch.min({x}, dim=1, keepdim=True)[0]", shape=put(1, 1)),

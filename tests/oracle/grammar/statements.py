@@ -9,7 +9,7 @@ from tests.oracle.grammar import joins
 from tests.oracle.grammar import operators as ops
 from tests.oracle.grammar.conditions import decide
 from tests.oracle.grammar.containers import KEYS, module_dict, module_list, sequential
-from tests.oracle.grammar.core import NotHere, Scope, Tensor
+from tests.oracle.grammar.core import NotHere, Scope, Tensor, own
 from tests.oracle.grammar.joins import any_cat, feature, group, listed, named_feature, raw, settle
 
 Producer = Callable[[Scope], None]
@@ -526,6 +526,44 @@ def for_literal(scope: Scope) -> None:
     settle(scope, any_cat(scope, acts, outs))
 
 
+@statement("loop that keeps chosen steps")
+def loop_taps(scope: Scope) -> None:
+    x = named_feature(scope)
+    name, stack = module_list(scope, x, 3, serial=True)
+    outs = scope.fresh("taps")
+    scope.emit(f"{outs} = []")
+    with scope.block(f"for i, layer in enumerate(self.{name}):"):
+        scope.emit(f"{x.text} = layer({x.text})")
+        with scope.block("if i in (0, 2):"):
+            scope.emit(f"{outs}.append({x.text})")
+    first = stack[0].call(x, f"{outs}[0]", name, "0")
+    last = ops.chain(x, stack, name)
+    scope.replace(x, last)
+    settle(scope, any_cat(scope, [first, last.named(f"{outs}[1]")], outs))
+
+
+@statement("loop over names of submodules")
+def loop_names(scope: Scope) -> None:
+    x = named_feature(scope)
+    first, second = ops.series(scope, x, 2)
+    names = scope.submodule(first.constructor, "step_a"), scope.submodule(second.constructor, "step_b")
+    listing = scope.constant("order", f'("{names[0]}", "{names[1]}")')
+    with scope.block(f"for name in self.{listing}:"):
+        scope.emit(f"{x.text} = getattr(self, name)({x.text})")
+    middle = first.call(x, x.text, names[0])
+    scope.replace(x, second.call(middle, x.text, names[1]))
+
+
+@statement("loop over keys")
+def loop_keys(scope: Scope) -> None:
+    x = named_feature(scope)
+    name, stack = module_dict(scope, x, 2, serial=True)
+    with scope.block(f'for key in ("{KEYS[0]}", "{KEYS[1]}"):'):
+        scope.emit(f"{x.text} = self.{name}[key]({x.text})")
+    made = stack[0].call(x, x.text, name, KEYS[0])
+    scope.replace(x, stack[1].call(made, x.text, name, KEYS[1]))
+
+
 # -- lists and dictionaries -----------------------------------------------------------------------------------------------
 
 
@@ -565,6 +603,24 @@ def list_slices(scope: Scope) -> None:
     )
     scope.keep(parts[0])
     settle(scope, any_cat(scope, chosen, seq))
+
+
+@statement("assignment to a list element")
+def list_element(scope: Scope) -> None:
+    made = values(scope, 2)
+    name = scope.fresh("slots")
+    scope.emit(f"{name} = {listed(made)}")
+    first = same(scope, made[1].named(f"{name}[1]"))
+    scope.emit(f"{name}[0] = {first.text}")
+    settle(scope, any_cat(scope, [first.named(f"{name}[0]"), made[1].named(f"{name}[1]")], name))
+
+
+@statement("alias of a list")
+def list_alias(scope: Scope) -> None:
+    made = values(scope, 2)
+    name, other = scope.fresh("collected"), scope.fresh("same_list")
+    scope.emit(f"{name} = [{made[0].text}]", f"{other} = {name}", f"{other}.append({made[1].text})")
+    settle(scope, any_cat(scope, [each.named(f"{name}[{i}]") for i, each in enumerate(made)], name))
 
 
 @statement("tuple and index")
@@ -703,6 +759,47 @@ def loop_sequential(scope: Scope) -> None:
     with scope.block(f"for step in self.{name}{scope.rng.choice(('', '.children()'))}:"):
         scope.emit(f"{x.text} = step({x.text})")
     _through(scope, x, name, stack)
+
+
+@statement("Sequential with a member a flag adds")
+def conditional_member(scope: Scope) -> None:
+    x = named_feature(scope)
+    base, extra = ops.series(scope, x, 2)
+    name, local = scope.owner.fresh("body"), scope.owner.fresh("members")
+    flag, value = scope.owner.fresh("use_norm"), scope.rng.random() < 0.5
+    scope.owner.params.append(f"{flag}={value}")
+    scope.owner.add(f"{local} = [{base.constructor}]")
+    scope.owner.add(f"if {flag}:")
+    scope.owner.add(f"    {local}.append({extra.constructor})")
+    scope.owner.add(f"self.{name} = nn.Sequential(*{local})")
+    scope.use(x)
+    made = ops.chain(x, [base, extra] if value else [base], name)
+    bound = scope.bind(made.named(f"self.{name}({x.text})"))
+    settle(scope, any_cat(scope, [x, bound]))
+
+
+@statement("layers built from a tuple of widths")
+def widths(scope: Scope) -> None:
+    x = named_feature(scope)
+    c = x.channels
+    constant = scope.file.fresh("WIDTHS")
+    scope.file.constants.append(f"{constant} = ({c}, {c})")
+    name = scope.owner.fresh("convs")
+    scope.owner.add(f"self.{name} = nn.ModuleList([nn.Conv2d({c}, width, 1) for width in {constant}])")
+    scope.use(x)
+    made = [Tensor("", x.shape, own(name, str(index))) for index in range(2)]
+    settle(scope, any_cat(scope, made, f"[conv({x.text}) for conv in self.{name}]"))
+
+
+@statement("layer with unpacked keyword arguments")
+def unpacked_keywords(scope: Scope) -> None:
+    x = named_feature(scope)
+    local = scope.owner.fresh("options")
+    scope.owner.add(f"{local} = dict(kernel_size=3, padding=1)")
+    name = scope.submodule(f"nn.Conv2d({x.channels}, {x.channels}, **{local})", "conv")
+    scope.use(x)
+    made = scope.bind(Tensor(f"self.{name}({x.text})", x.shape, own(name)))
+    settle(scope, any_cat(scope, [made, x]))
 
 
 @statement("ModuleDict by key")
@@ -887,6 +984,49 @@ def helper_optional(scope: Scope) -> None:
     _method(scope, name, "self, x, skip=None", body)
     scope.use(a)
     settle(scope, joined.named(f"self.{name}({a.text}, {b.text})" if given else f"self.{name}({a.text})"))
+
+
+@statement("helper method that calls itself")
+def recursion(scope: Scope) -> None:
+    x = named_feature(scope)
+    layer = ops.layer(scope, x, ops.observed)
+    attribute, name = scope.submodule(layer.constructor, "again"), scope.owner.fresh("_repeat")
+    scope.owner.methods.append(
+        [
+            f"def {name}(self, x, depth):",
+            "    if depth == 0:",
+            "        return x",
+            f"    return self.{name}(self.{attribute}(x), depth - 1)",
+        ]
+    )
+    scope.use(x)
+    made = scope.bind(layer.call(x, f"self.{name}({x.text}, 2)", attribute))
+    settle(scope, any_cat(scope, [x, made]))
+
+
+@statement("helper method with keyword dictionary")
+def helper_double_star(scope: Scope) -> None:
+    a, b = group(scope)
+    body = _inside(scope, (a, b), ('feats["low"]', 'feats["high"]'), True)
+    joined = any_cat(body, body.pool)
+    body.emit(f"return {joined.text}")
+    name = scope.owner.fresh("_gather")
+    _method(scope, name, "self, **feats", body)
+    scope.use(a, b)
+    settle(scope, joined.named(f"self.{name}(low={a.text}, high={b.text})"))
+
+
+@statement("closure over a tensor")
+def closure(scope: Scope) -> None:
+    a, b = group(scope)
+    name = scope.fresh("with_skip")
+    body = _inside(scope, (a, b), ("p", b.text), False)
+    joined = raw(body, body.pool)
+    with scope.block(f"def {name}(p):"):
+        scope.emit(f"return {joined.text}")
+    scope.emit("")
+    scope.use(a, b)
+    settle(scope, joined.named(f"{name}({a.text})"))
 
 
 @statement("static method")
