@@ -44,6 +44,14 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "ord": ord,
     "chr": chr,
 }
+MODULE_ATTRIBUTES = frozenset(
+    "training parameters named_parameters buffers named_buffers children named_children modules named_modules"
+    " forward train eval to cuda cpu float half double apply add_module register_module register_buffer"
+    " register_parameter state_dict load_state_dict requires_grad_ zero_grad extra_repr get_submodule"
+    " get_parameter get_buffer register_forward_hook register_forward_pre_hook type compile".split()
+)
+"""What every ``torch.nn.Module`` has."""
+
 PARTIAL = "functools.partial"
 
 
@@ -254,7 +262,9 @@ class BuiltinCalls(Calls):
         found = self._class_attribute(instance.cls, str(name.value), None, state)
         if not isinstance(found, Unknown):
             return Const(True)
-        return Const(False) if self.native_base(instance) is None else Unknown("hasattr() of a library object")
+        if self.native_base(instance) in (None, "torch.nn.Module") and self._closed(instance):
+            return Const(str(name.value) in MODULE_ATTRIBUTES)
+        return Unknown("hasattr() of a library object")
 
     def _builtin_isinstance(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "obj")

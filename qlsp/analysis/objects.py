@@ -37,6 +37,9 @@ TENSOR_NUMBERS = frozenset(
     "shape device dtype layout ndim requires_grad grad is_quantized is_cuda names itemsize nbytes grad_fn"
     " is_leaf is_sparse is_meta".split()
 )
+NAMED_RESULTS = ("values", "indices")
+"""Field names of what ``sort``, ``topk``, ``max`` and kin return."""
+
 ORDERED_CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"})
 NAMED_CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
 
@@ -66,6 +69,8 @@ class Objects(Operators):
             case Unknown():
                 symbol = (*value.symbol, ".", name) if value.symbol is not None else None
                 return Unknown(value.reason, symbol)
+            case TupleValue() if name in NAMED_RESULTS and len(value.items) == 2:
+                return value.items[NAMED_RESULTS.index(name)]
             case _:
                 return Bound(value, name)
 

@@ -42,9 +42,9 @@ def binary(
     return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed, cases=cases)
 
 
-def pair(op: str, spellings: str, raises: str, mixed: Mixed = PROMOTE_MIXED) -> OpSpec:
+def pair(op: str, spellings: str, raises: str, mixed: Mixed = PROMOTE_MIXED, params: str = BOTH) -> OpSpec:
     """A function of two tensors."""
-    return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed)
+    return row(op, spellings, OWN, params, tensors=params, raises=raises, mixed=mixed)
 
 
 RECIPROCAL = aten("reciprocal.out")
@@ -91,13 +91,20 @@ ARITHMETIC = (
             *numbers("input", aten("pow.Scalar_out"), PROMOTE),
         ),
     ),
-    row("float_power", "float_power", OWN, "input exponent", tensors=BOTH, raises=NOT_QUANTIZED_DTYPE),
+    row(
+        "float_power",
+        "float_power",
+        OWN,
+        "input exponent",
+        tensors="input exponent",
+        raises=NOT_QUANTIZED_DTYPE,
+    ),
     pair("matmul", "matmul linalg.matmul op:@ op:@= operator.matmul", aten("bmm.out"), None),
-    pair("bmm", "bmm", aten("bmm.out"), None),
-    pair("mm", "mm", aten("mm.out"), None),
-    pair("dot", "dot", aten("dot"), None),
+    pair("bmm", "bmm", aten("bmm.out"), None, "input mat2"),
+    pair("mm", "mm", aten("mm.out"), None, "input mat2"),
+    pair("dot", "dot", aten("dot"), None, "input tensor"),
     pair("vdot", "vdot", aten("vdot"), None),
-    pair("outer", "outer ger", aten("mul.out")),
+    pair("outer", "outer ger", aten("mul.out"), params="input vec2"),
     pair("inner", "inner", aten("mm.out"), None),
     pair("kron", "kron", aten("mul.out")),
     row(
@@ -239,7 +246,15 @@ UNARY = (
 
 def softmax(op: str, kernel: str, spellings: str, params: str = "input dim") -> OpSpec:
     """A softmax: probabilities have a fixed scale."""
-    return row(op, spellings, Observation.FIXED, params, fixed=PROBABILITY, raises=aten(kernel))
+    return row(
+        op,
+        spellings,
+        Observation.FIXED,
+        params,
+        tensors=params.split()[0],
+        fixed=PROBABILITY,
+        raises=aten(kernel),
+    )
 
 
 ACTIVATIONS = (
@@ -676,7 +691,13 @@ LINEAR_ALGEBRA = tuple(
 )
 
 FOURIER = tuple(
-    row(name, f"fft.{name}", OWN, "input n dim norm", raises=NOT_QUANTIZED_DTYPE)
+    row(
+        name,
+        f"fft.{name}",
+        OWN,
+        "input s dim norm" if name[-1] in "2n" else "input n dim norm",
+        raises=NOT_QUANTIZED_DTYPE,
+    )
     for name in ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn")
 )
 

@@ -66,7 +66,7 @@ class _Line(NamedTuple):
 
 _BLANK = r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))*"
 _SPACE = r"[ \t\f]*(?:\\(?:\r\n?|\n)[ \t\f]*)*"
-_LEAD = re.compile(f"{_BLANK}({_SPACE})")
+_LEAD = re.compile(f"\ufeff?{_BLANK}({_SPACE})")
 
 # Groups: 1 indentation after a line break, 2 opening bracket, 3 closing bracket, 4 quote, 5 comment.
 # Brackets and strings without anything special inside match as a whole and have no group.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 import sys
 import warnings
@@ -595,29 +596,53 @@ else:
 
 # ---- names ------------------------------------------------------------------------------------------------
 
+_NOISE = re.compile(
+    r"#[^\r\n]*|\\(?:\r\n?|\n)|'''[\s\S]*?(?:'''|\Z)|\"\"\"[\s\S]*?(?:\"\"\"|\Z)"
+    r"|'(?:[^'\\\r\n]|\\.)*'?|\"(?:[^\"\\\r\n]|\\.)*\"?"
+)
+_MARK = re.compile(r"([(\[{])|([)\]}])|([;\r\n])|(:)(?!=)|(?<![=!<>:])(=)(?!=)|\bfor\s+([^:]+?)\s+in\b")
+_TARGET = re.compile(r"(?<![\w.])[^\W\d]\w*\b(?!\s*[.(\[])")
+_ALONE = re.compile(r"\s*([^\W\d]\w*)\s*")
+_WORDS = (
+    re.compile(r"\bimport\b\s*(\([^)]*\)?|[^;\r\n]*)"),
+    re.compile(r"\bas\b\s*(\([^)]*\)?|\[[^\]]*\]?|\w+)"),
+    re.compile(r"([^\W\d]\w*)\s*:="),
+    re.compile(r"\b(?:def|class|type|global)[ \t\f]+([^\W\d][\w, \t]*)"),
+    re.compile(r"^[ \t\f]*case\b(.*)", re.MULTILINE),
+)
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
-_BINDING = re.compile(
-    r"(?:^|[;:=])[ \t\f]*([^\W\d(\[*][\w \t,.*()\[\]'\"-]*?|[(\[*][\w\s,.*()\[\]]*?)[ \t]*(?::[^=\r\n]*)?"
-    r"(?=(?:[-+*/%&|^@]|//|<<|>>|\*\*)?=(?!=))",
-    re.MULTILINE,
-)
-_IMPORTED = re.compile(r"\bimport\b[ \t\f\\\r\n]*(\([^)]*\)?|[^;#\r\n\\]*(?:\\(?:\r\n?|\n)[^;#\r\n\\]*)*)")
-_FOR = re.compile(r"\bfor\b\s*(.+?)\s*\bin\b", re.DOTALL)
-_AS = re.compile(r"\bas\b[ \t\\\r\n]*(\([^)]*\)?|\[[^\]]*\]?|[\w.]+)")
-_WALRUS = re.compile(r"([^\W\d]\w*)\s*:=")
-_NESTED = re.compile(r"\b(?:def|class|type|global)[ \t\f]+([^\W\d][\w, \t]*)")
-_CASE = re.compile(r"^[ \t\f]*case\b(.*)", re.MULTILINE)
-_NO_NAMES = frozenset(
-    ["and", "as", "await", "else", "for", "if", "import", "in", "is", "lambda", "not", "or"]
-)
 
 
 def _bound_names(kind: Kind, name: str | None, text: str) -> frozenset[str]:
     """Return names that a statement may bind in its scope."""
     if kind != "statement":
         return frozenset([name] if name is not None else [])
+    text = _NOISE.sub(" ", text)
     names: set[str] = set()
-    for pattern in (_BINDING, _IMPORTED, _FOR, _AS, _WALRUS, _NESTED, _CASE):
+    for pattern in _WORDS:
         for match in pattern.finditer(text):
             names.update(_IDENTIFIER.findall(match.group(1)))
-    return frozenset(names - _NO_NAMES)
+    depth = start = 0
+    annotated = False
+    for match in _MARK.finditer(text):
+        mark = match.lastindex
+        if mark == 1:
+            depth += 1
+        elif mark == 2:
+            depth -= 1
+        elif depth > 0:
+            continue
+        elif mark == 6:
+            names.update(_IDENTIFIER.findall(match.group(6)))
+        elif mark == 4:
+            alone = _ALONE.fullmatch(text, start, match.start())
+            annotated = alone is not None and not keyword.iskeyword(alone.group(1))
+            if alone is not None:
+                names.add(alone.group(1))
+            start = match.end()
+        else:
+            if mark == 5 and not annotated:
+                names.update(_TARGET.findall(text, start, match.start()))
+            annotated = False
+            start = match.end()
+    return frozenset(name for name in names if not keyword.iskeyword(name))
