@@ -26,7 +26,16 @@ def test_lines_break_at_cr_lf_and_crlf_only() -> None:
 
 @pytest.mark.parametrize(
     ("offset", "expected"),
-    [(0, (1, 1)), (1, (1, 2)), (3, (2, 1)), (5, (3, 1)), (6, (3, 2)), (7, (4, 1)), (99, (4, 1)), (-1, (1, 1))],
+    [
+        (0, (1, 1)),
+        (1, (1, 2)),
+        (3, (2, 1)),
+        (5, (3, 1)),
+        (6, (3, 2)),
+        (7, (4, 1)),
+        (99, (4, 1)),
+        (-1, (1, 1)),
+    ],
 )
 def test_position(offset: int, expected: tuple[int, int]) -> None:
     assert LineIndex("a\r\nb\r😀\n").position(offset) == expected
@@ -52,7 +61,14 @@ def test_units(encoding: Units, columns: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "units", "expected"),
-    [("utf-16", 1, 0), ("utf-16", 2, 1), ("utf-8", 3, 0), ("utf-8", 4, 1), ("utf-8", 99, 2), ("utf-16", -5, 0)],
+    [
+        ("utf-16", 1, 0),
+        ("utf-16", 2, 1),
+        ("utf-8", 3, 0),
+        ("utf-8", 4, 1),
+        ("utf-8", 99, 2),
+        ("utf-16", -5, 0),
+    ],
 )
 def test_a_column_inside_a_character_is_its_start(encoding: Units, units: int, expected: int) -> None:
     assert LineIndex("😀b\r\nc").from_units(0, units, encoding) == expected
@@ -111,8 +127,18 @@ def test_span_defaults_to_the_first_segment() -> None:
         (b"x = 1\r\ny = '\xc3\xa9'\r", "x = 1\r\ny = 'é'\r", "utf-8", False),
         (b"\xef\xbb\xbfx = 1\n", "x = 1\n", "utf-8", True),
         (b"\xef\xbb\xbf# coding: utf-8\n", "# coding: utf-8\n", "utf-8", True),
-        (b"# -*- coding: latin-1 -*-\nx = '\xe9'\n", "# -*- coding: latin-1 -*-\nx = 'é'\n", "iso-8859-1", False),
-        (b"#!/bin/sh\n# vim: set fileencoding=gbk :\n# \xc4\xe3\n", "#!/bin/sh\n# vim: set fileencoding=gbk :\n# 你\n", "gbk", False),
+        (
+            b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
+            "# -*- coding: latin-1 -*-\nx = 'é'\n",
+            "iso-8859-1",
+            False,
+        ),
+        (
+            b"#!/bin/sh\n# vim: set fileencoding=gbk :\n# \xc4\xe3\n",
+            "#!/bin/sh\n# vim: set fileencoding=gbk :\n# 你\n",
+            "gbk",
+            False,
+        ),
         (b"# coding: cp1252\n'\x80'", "# coding: cp1252\n'€'", "cp1252", False),
         (b"x = '\0'\n", "x = '\0'\n", "utf-8", False),
         (b"x = 1\n\n# coding: latin-1\n", "x = 1\n\n# coding: latin-1\n", "utf-8", False),
@@ -162,7 +188,9 @@ def test_what_the_encoding_lacks_cannot_be_encoded() -> None:
 
 
 @given(st.text(max_size=60), st.booleans())
-def test_any_text_goes_to_bytes_and_back(tmp_path_factory: pytest.TempPathFactory, text: str, bom: bool) -> None:
+def test_any_text_goes_to_bytes_and_back(
+    tmp_path_factory: pytest.TempPathFactory, text: str, bom: bool
+) -> None:
     if "coding" in text or text.startswith("\ufeff"):
         return
     path = tmp_path_factory.getbasetemp() / "any.py"
