@@ -33,7 +33,7 @@ def binary(
     raises: str,
     integer: str | None = EMPTY_STRIDED,
     floating: str | None = PROMOTE,
-    left: tuple[str, str] | None = None,
+    left: Mixed = None,
     mixed: Mixed = PROMOTE_MIXED,
 ) -> OpSpec:
     """Arithmetic of two tensors, or of a tensor and a number on either side."""
@@ -77,7 +77,7 @@ ARITHMETIC = (
         aten("remainder.Tensor_out"),
         left=(REMAINDER, REMAINDER),
     ),
-    binary("fmod", "fmod .fmod_", aten("fmod.Tensor_out")),
+    binary("fmod", "fmod .fmod_", aten("fmod.Tensor_out"), left=(None, None)),
     row(
         "pow",
         "pow .pow_ op:** op:**= operator.pow",

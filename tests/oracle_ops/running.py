@@ -16,6 +16,7 @@ from qlsp.ops.spec import Observation, OpSpec, Shape
 SCALE_A, ZERO_A = 0.05, 128
 SCALE_B, ZERO_B = 0.02, 120
 
+torch.set_num_threads(1)
 torch.manual_seed(0)
 FLOAT_A, FLOAT_B = torch.randn(2, 4, 8, 8), torch.randn(2, 4, 8, 8)
 

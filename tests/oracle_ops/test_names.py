@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import warnings
 from types import ModuleType
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 from running import named
+from torch.overrides import get_testing_overrides
 
 from qlsp.backends.torch_eager import EAGER
+from qlsp.ops.spec import OpSpec
 
 ROW_NAMES = [name for row in EAGER.rows for name in (*row.functions, *row.modules)]
 METHODS = [name for row in EAGER.rows for name in row.methods]
@@ -65,6 +68,28 @@ def test_exists(name: str) -> None:
     """A spelling of a row is an object of torch and canonical."""
     assert callable(named(name))
     assert EAGER.canonical(name) == name
+
+
+SIGNED = [
+    (row, name)
+    for row in EAGER.rows
+    for name in row.functions
+    if inspect.isfunction(named(name)) or name.startswith("torch.fft.")
+]
+
+
+@pytest.mark.parametrize(("row", "name"), SIGNED, ids=[name for _, name in SIGNED])
+def test_parameters(row: OpSpec, name: str) -> None:
+    """The parameters of a function written in Python are torch's, in order."""
+    function = named(name)
+    if name.startswith("torch.fft."):
+        function = get_testing_overrides()[function]
+    signature = inspect.signature(function).parameters.values()
+    if any(each.kind is each.VAR_POSITIONAL for each in signature):
+        return
+    names = [each.name for each in signature if each.kind is not each.KEYWORD_ONLY]
+    names = ["input" if each == "self" else each for each in names]
+    assert list(row.params[: len(names)]) == names[: len(row.params)]
 
 
 def test_methods_exist() -> None:
