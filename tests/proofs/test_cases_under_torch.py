@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mdtest import Case, cases_of
-from running import QUANTIZED_TWICE, Seen, agrees, run, shown
+from under_torch import QUANTIZED_TWICE, Seen, agrees, run, shown
 
 OBSERVED = {
     "cat-mixed-scales": "cat_warnings",

@@ -12,8 +12,8 @@ import torch
 import torch.ao.nn.quantized as nnq
 import torch.ao.quantization as tq
 from examples import example, marked, rule_named, table
-from running import CAT_WARNING, loaded, quantize, quantize_aware, quiet, run, sqnr
 from torch import nn
+from under_torch import CAT_WARNING, loaded, quantize, quantize_aware, quiet, run, sqnr
 
 RULE = rule_named("cat-mixed-scales")
 SEEDS = range(3)

@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.ao.quantization as tq
 from examples import example, marked, rule_named, section
-from running import QUANTIZED_TWICE, loaded, quantize, quiet, run, sqnr
 from torch import nn
+from under_torch import QUANTIZED_TWICE, loaded, quantize, quiet, run, sqnr
 
 RULE = rule_named("quantstub-on-quantized")
 INPUTS = {"inputs": [[2, 3, 8, 8]]}

@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.ao.quantization as tq
 from examples import example, marked, rule_named, table
-from running import loaded, quantize, quantize_aware, quiet, run, sqnr
 from torch import nn
+from under_torch import loaded, quantize, quantize_aware, quiet, run, sqnr
 
 RULE = rule_named("quantstub-reused")
 SEEDS = range(3)
