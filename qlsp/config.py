@@ -212,6 +212,7 @@ def from_options(
     if path is not None:
         table = _file_table(path)
         _checked(str(path), table)
+        table = _from_folder(path.parent, table)
     for argument in inline:
         override = _inline_table(argument)
         _checked(f"--config {argument}", override)
@@ -233,6 +234,16 @@ def find_file(start: str | os.PathLike[str]) -> Path | None:
         if shared.is_file() and "qlsp" in _tool(_load(shared)):
             return shared
     return None
+
+
+def _from_folder(folder: Path, table: Mapping[str, object]) -> dict[str, object]:
+    """Paths in a configuration file start from its folder."""
+    result = dict(table)
+    if "environment" in table:
+        result["environment"] = str(folder / str(table["environment"]))
+    if isinstance(src := table.get("src"), list):
+        result["src"] = [str(folder / item) for item in src]
+    return result
 
 
 def _file_table(path: Path) -> dict[str, object]:
@@ -349,23 +360,32 @@ def _strength(selectors: Iterable[str], rule: RuleIdentity) -> int:
 
 
 def excluded(config: Config, path: str) -> bool:
-    """True if ``exclude`` or ``extend-exclude`` names this file or folder."""
-    return any(path_matches(config, path, pattern) for pattern in (*config.exclude, *config.extend_exclude))
+    """True if ``exclude`` or ``extend-exclude`` names this file or folder itself.
+
+    Folders above do not count: a search from the top down has left out what they exclude, and a folder that the
+    user names is searched wherever it is.
+    """
+    relative = _relative(path, config.root)
+    return any(_names(config, pattern, relative) for pattern in (*config.exclude, *config.extend_exclude))
 
 
 def path_matches(config: Config, path: str, pattern: str) -> bool:
-    """Does the pattern name this path or a folder above it?
+    """Does the pattern name this path or a folder above it?"""
+    parts = _relative(path, config.root).split("/")
+    return any(_names(config, pattern, "/".join(parts[:count])) for count in range(1, len(parts) + 1))
 
-    A pattern without a slash is compared with each part of the path, one with a slash with the whole path;
-    both start from the folder of the configuration file.
+
+def _names(config: Config, pattern: str, relative: str) -> bool:
+    """A pattern without a slash is compared with the last part, one with a slash with the whole path.
+
+    Relative patterns start from the folder of the configuration file.
     """
-    relative = _relative(path, config.root)
-    parts = relative.split("/")
-    if "/" not in pattern.strip("/"):
-        return any(fnmatchcase(part, pattern.strip("/")) for part in parts)
-    heads = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
-    wanted = _relative(pattern, config.root) if os.path.isabs(pattern) else pattern.strip("/")
-    return any(fnmatchcase(head, wanted.removeprefix("./")) for head in heads)
+    pattern = pattern.rstrip("/")
+    if "/" not in pattern:
+        return fnmatchcase(relative.rsplit("/", 1)[-1], pattern)
+    if os.path.isabs(pattern):
+        pattern = _relative(pattern, config.root)
+    return fnmatchcase(relative, pattern.removeprefix("./"))
 
 
 def _relative(path: str, root: str) -> str:

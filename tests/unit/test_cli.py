@@ -256,6 +256,8 @@ def test_files_of_a_folder(fake: FakeEngine, project: Path) -> None:
     assert sorted(map(os.path.normpath, fake.paths)) == sorted(map(os.path.normpath, wanted))
     assert cli.main(["check", ".hidden.py", "a/data.txt", ".git"]) == 0
     assert fake.paths == [".hidden.py", "a/data.txt", os.path.join(".git", "hook.py")]
+    assert cli.main(["check", "env", "venv/lib"]) == 0
+    assert fake.paths == [os.path.join("env", "lib", "three.py"), os.path.join("venv", "lib", "three.py")]
 
 
 def test_links_do_no_harm(fake: FakeEngine, project: Path) -> None:

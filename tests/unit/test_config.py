@@ -245,13 +245,27 @@ def test_severity_of_a_rule() -> None:
 def test_patterns(tmp_path: Path, pattern: str, path: str, matches: bool) -> None:
     config = Config(root=str(tmp_path))
     assert path_matches(config, str(tmp_path / path), pattern) is matches
-    assert excluded(replace(config, exclude=(), extend_exclude=(pattern,)), str(tmp_path / path)) is matches
+
+
+def test_excluded_is_about_the_path_itself() -> None:
+    config = Config(extend_exclude=("*_old.py", "zoo/raw"))
+    assert excluded(config, "a/dist") and excluded(config, "a/net_old.py") and excluded(config, "zoo/raw")
+    assert not excluded(config, "dist/net.py") and not excluded(config, "a/zoo/raw")
 
 
 def test_an_absolute_pattern() -> None:
     config = Config(root="/project")
     assert path_matches(config, "/project/a/net.py", "/project/a")
     assert not path_matches(config, "/project/b/net.py", "/project/a")
+    assert not path_matches(config, "/project/b/a/net.py", "/project/a")
+
+
+def test_paths_in_a_file_start_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "qlsp.toml").write_text('src = ["lib", "/opt/lib"]\nenvironment = ".venv"\n')
+    config = from_options(start=tmp_path)
+    assert config.src == (str(tmp_path / "lib"), "/opt/lib")
+    assert config.environment == str(tmp_path / ".venv")
+    assert from_options(config_args=['src = ["here"]'], start=tmp_path).src == ("here",)
 
 
 def test_selectors_are_listed_with_their_keys() -> None:
