@@ -362,8 +362,8 @@ def _strength(selectors: Iterable[str], rule: RuleIdentity) -> int:
 def excluded(config: Config, path: str) -> bool:
     """True if ``exclude`` or ``extend-exclude`` names this file or folder itself.
 
-    Folders above do not count: a search from the top down has left out what they exclude, and a folder that the
-    user names is searched wherever it is.
+    Folders above do not count: a search from the top down has left out what they exclude, and a folder that
+    the user names is searched wherever it is.
     """
     relative = _relative(path, config.root)
     return any(_names(config, pattern, relative) for pattern in (*config.exclude, *config.extend_exclude))
