@@ -168,8 +168,8 @@ def build(scope: Scope, table: dict[str, Builder], name: str, texts: Sequence[st
 
 
 def stack(scope: Scope, x: Tensor, count: int, *, serial: bool) -> list[Layer]:
-    """`count` layers for `x`; half of the time all of one constructor."""
-    if scope.rng.random() < 0.5:
+    """`count` layers for `x`; more often than not all of one constructor."""
+    if scope.rng.random() < 0.65:
         one = ops.layer(scope, x, ops.weighted)
         return [one] * count
     return ops.series(scope, x, count) if serial else ops.parallel(scope, x, count)

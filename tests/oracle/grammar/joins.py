@@ -563,6 +563,20 @@ def functional_dict(scope: Scope) -> None:
     settle(scope, replace(joined, shape=ops.put(1, a.channels * 2)(a.shape), origin=own(name, "cat"), shadows=shadows))
 
 
+@join("cat of scalar operators on one tensor")
+def scalar_pair(scope: Scope) -> None:
+    x = named_feature(scope)
+    scope.use(x)
+    method = scope.rng.choice(("add_scalar", "mul_scalar"))
+    first = scope.rng.choice((0.5, 1.5, 2.0))
+    made = []
+    for number in (first, scope.rng.choice((first, 3.0))):
+        origin = ("scaled", f"{method} {number}", *x.origin)
+        text = f"self.{functional(scope, 'scale')}.{method}({x.text}, {number})"
+        made.append(Tensor(text, x.shape, origin, x.nonneg))
+    settle(scope, raw(scope, made))
+
+
 # -- float islands --------------------------------------------------------------------------------------------------------
 
 

@@ -284,8 +284,8 @@ def effect(row: Row, x: Tensor, text: str, owner: Origin) -> Tensor:
     origin = {"keep": x.origin, "own": owner}.get(row.scale, ("fixed", row.scale))
     sign = {"nonneg": True, "keep": x.nonneg}.get(row.sign, False)
     shadows = x.shadows if row.scale == "keep" else frozenset()
-    if row.scale == "own" and "{" not in row.template:  # no parameters: two of them make one value of one input
-        shadows = frozenset({("of", row.template, *x.origin)})
+    if row.scale == "own" and "{" not in row.template:  # no parameters: two of them may make one range
+        shadows = frozenset({("of", "activation")})
     return replace(x, text=text, shape=row.shape(x.shape), origin=origin, nonneg=sign, shadows=shadows)
 
 
