@@ -15,7 +15,7 @@ from qlsp.backends.torch_rows import (
 )
 from qlsp.ops.spec import Case, Observation, OpSpec, Role, Shape
 from qlsp.values.qparams import FixedScale
-from qlsp.values.value import Tensor
+from qlsp.values.value import Symbol, Tensor
 
 SHARE = Observation.SHARE
 OWN = Observation.OWN
@@ -44,7 +44,7 @@ def same(op: str, spellings: str, params: str = "input") -> OpSpec:
 
 def part(op: str, spellings: str, params: str, shape: Shape = Shape.PART) -> OpSpec:
     """A part of the data."""
-    return row(op, spellings, SHARE, params, shape=shape)
+    return row(op, spellings, SHARE, params, tensors=params.split()[0], shape=shape)
 
 
 LAYOUT = (
@@ -67,7 +67,9 @@ LAYOUT = (
     same("clone", "clone", "input memory_format"),
     same("detach", "detach detach_"),
     same("positive", "positive op:+x operator.pos"),
-    same("identity", ".cpu resolve_conj resolve_neg torch.conj .conj"),
+    same("identity", ".cpu resolve_conj resolve_neg conj conj_physical torch.real .to_dense"),
+    view("resize_as", ".resize_as_", "input other"),
+    view("resize_", ".resize_", "input size"),
     view("repeat", ".repeat", "input repeats"),
     view("tile", "tile", "input dims"),
     view("repeat_interleave", "repeat_interleave", "input repeats dim"),
@@ -104,9 +106,11 @@ PARTS = (
     part("narrow", "narrow narrow_copy", "input dim start length"),
     part("index_select", "index_select", "input dim index"),
     part("diagonal", "diagonal", "input offset dim1 dim2"),
+    part("linalg_diagonal", "linalg.diagonal", "A offset dim1 dim2"),
     part("diag", "diag", "input diagonal"),
-    part("as_strided", "as_strided", "input size stride storage_offset"),
+    part("as_strided", "as_strided .as_strided_", "input size stride storage_offset"),
     part("unfold_method", ".unfold", "input dimension size step"),
+    part("unsafe_chunk", ".unsafe_chunk", "input chunks dim", Shape.PARTS),
     part("chunk", "chunk", "input chunks dim", Shape.PARTS),
     row(
         "split",
@@ -125,8 +129,16 @@ PARTS = (
     part("unbind", "unbind", "input dim", Shape.PARTS),
 )
 
+FLOAT32 = (Symbol("torch.float"), Symbol("torch.float32"))
+
 REDUCTIONS = (
-    row("mean", "mean", SHARE, "input dim keepdim"),
+    row(
+        "mean",
+        "mean",
+        SHARE,
+        "input dim keepdim",
+        cases=(Case("dtype", FLOAT32, raises="ScalarType Float is not supported in new_qtensor."),),
+    ),
     row("std", "std", SHARE, "input dim unbiased keepdim"),
     row(
         "max",
@@ -250,7 +262,13 @@ ACTIVATIONS = (
     row("hardsigmoid", "F.hardsigmoid", Observation.FIXED, "input inplace", fixed=SIGMOID),
     row("tanh", "tanh F.tanh", Observation.FIXED, fixed=TANH),
     row("dropout", "F.dropout F.dropout1d F.dropout2d F.dropout3d", SHARE, DROPOUT, cases=TRAINING),
-    row("dropout_train", "torch.dropout", SHARE, "input p train"),
+    row(
+        "dropout_train",
+        "torch.dropout torch.alpha_dropout torch.feature_dropout",
+        SHARE,
+        "input p train",
+        cases=(Case("train", (True,), raises=aten("bernoulli_.float")),),
+    ),
     row("alpha_dropout", "F.alpha_dropout F.feature_alpha_dropout", SHARE, DROPOUT, cases=NOT_TRAINING),
 )
 
@@ -261,6 +279,28 @@ FILLING = (
     row("full_like", "torch.full_like", SHARE, "input fill_value"),
     row("empty_like", "torch.empty_like", SHARE),
     row("embedding", "F.embedding", SHARE, "input weight", tensors="input weight"),
+    row(
+        "select_scatter",
+        "select_scatter",
+        SHARE,
+        "input src dim index",
+        tensors="input src",
+        mixed=(None, COPY_TO_FLOAT),
+    ),
+    row("index_put", "index_put .index_put_", SHARE, "input indices values accumulate"),
+    row("torch_embedding", "torch.embedding", SHARE, "weight indices", tensors="weight"),
+    row(
+        "type",
+        ".type",
+        SHARE,
+        "input dtype",
+        shape=Shape.SCALAR,
+        cases=(
+            Case("dtype", FLOAT_DTYPES, raises=NOT_QUANTIZED_DTYPE, shape=Shape.NEW, observation=NONE),
+            Case("dtype", INTEGER_DTYPES, raises=NOT_QUANTIZED_DTYPE, shape=Shape.INTEGER),
+            Case("dtype", raises=NOT_QUANTIZED_DTYPE, shape=Shape.NEW, observation=NONE),
+        ),
+    ),
     row(
         "slice_scatter",
         "slice_scatter",
@@ -331,7 +371,8 @@ NUMBERS = (
     row("size", ".size", NONE, "input dim", shape=Shape.SCALAR),
     row("stride", ".stride", NONE, "input dim", shape=Shape.SCALAR),
     row("numel", "numel .nelement .dim .ndimension .element_size", NONE, shape=Shape.SCALAR),
-    row("is_floating_point", "is_floating_point .is_contiguous", NONE, shape=Shape.SCALAR),
+    row("is_floating_point", "is_floating_point is_complex .is_contiguous", NONE, shape=Shape.SCALAR),
+    row("get_device", "get_device .data_ptr .storage_offset", NONE, shape=Shape.SCALAR),
     row("q_scale", ".q_scale .q_zero_point .qscheme", NONE, shape=Shape.SCALAR),
     row("python_number", "builtins.float builtins.int builtins.bool", NONE, shape=Shape.SCALAR),
 )

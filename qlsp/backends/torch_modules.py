@@ -482,6 +482,12 @@ REFUSING = (
         for n in (1, 2, 3)
     ),
     refuses("circular_pad", "nn.CircularPad1d nn.CircularPad2d nn.CircularPad3d", INTERNAL_ASSERT, "padding"),
+    refuses(
+        "cross_map_lrn",
+        "nn.CrossMapLRN2d",
+        "new(): expected key in DispatchKeySet",
+        "size alpha beta k",
+    ),
     refuses("unfold", "nn.Unfold", aten("im2col"), "kernel_size dilation padding stride"),
     refuses("fold", "nn.Fold", aten("col2im"), "output_size kernel_size dilation padding stride"),
     row(
@@ -581,8 +587,16 @@ LOSSES = (
         "log_input target",
         REVERSED,
     ),
+    loss(
+        "CTCLoss",
+        aten("_ctc_loss"),
+        "blank reduction zero_infinity",
+        "log_probs targets input_lengths target_lengths",
+        "log_probs",
+    ),
+    loss("GaussianNLLLoss", aten("sub.out"), "full eps reduction", "input target var"),
     loss("SoftMarginLoss", aten("neg.out"), REDUCE),
-    loss("HingeEmbeddingLoss", aten("zero_"), f"margin {REDUCE}"),
+    loss("HingeEmbeddingLoss", aten("zero_"), f"margin {REDUCE}", tensors="input"),
     loss("MultiLabelMarginLoss", aten("multilabel_margin_loss_forward"), REDUCE),
     loss("MultiLabelSoftMarginLoss", aten("log_sigmoid_forward"), f"weight {REDUCE}"),
     loss("MultiMarginLoss", aten("multi_margin_loss"), f"p margin weight {REDUCE}"),

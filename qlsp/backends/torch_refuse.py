@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from qlsp.backends.torch_rows import (
     EMPTY_STRIDED,
+    FLOAT_DTYPES,
     INTERNAL_ASSERT,
     NOT_QUANTIZED_DTYPE,
     PROMOTE,
@@ -35,10 +36,11 @@ def binary(
     floating: str | None = PROMOTE,
     left: Mixed = None,
     mixed: Mixed = PROMOTE_MIXED,
+    first: tuple[Case, ...] = (),
 ) -> OpSpec:
     """Arithmetic of two tensors, or of a tensor and a number on either side."""
     on_left = left or (integer, floating)
-    cases = (*numbers("other", integer, floating), *numbers("input", *on_left))
+    cases = (*first, *numbers("other", integer, floating), *numbers("input", *on_left))
     return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed, cases=cases)
 
 
@@ -47,6 +49,7 @@ def pair(op: str, spellings: str, raises: str, mixed: Mixed = PROMOTE_MIXED, par
     return row(op, spellings, OWN, params, tensors=params, raises=raises, mixed=mixed)
 
 
+NOT_COMPLEX = "Expected both inputs to be Half, Float or Double tensors but got"
 RECIPROCAL = aten("reciprocal.out")
 REMAINDER = aten("remainder.Scalar_Tensor")
 
@@ -54,9 +57,17 @@ ARITHMETIC = (
     binary("add", "add .add_ op:+ op:+= operator.add", aten("add.out")),
     binary("sub", "sub subtract .sub_ .subtract_ op:- op:-= operator.sub", aten("sub.out")),
     binary("mul", "mul multiply .mul_ .multiply_ op:* op:*= operator.mul", aten("mul.out")),
+    binary("rsub", "torch.rsub", aten("rsub.Tensor"), left=(None, None), mixed=None),
     binary(
         "div",
-        "div divide true_divide .div_ .divide_ .true_divide_ op:/ op:/= operator.truediv",
+        "div divide .div_ .divide_",
+        aten("div.out"),
+        left=(None, None),
+        first=(Case("rounding_mode", ("floor", "trunc"), raises=aten("div.out_mode")),),
+    ),
+    binary(
+        "div",
+        "true_divide .true_divide_ op:/ op:/= operator.truediv",
         aten("div.out"),
         left=(RECIPROCAL, RECIPROCAL),
     ),
@@ -110,11 +121,40 @@ ARITHMETIC = (
     row(
         "einsum",
         "torch.einsum",
-        OWN,
+        Observation.SHARE,
         "equation operand0 operand1 operand2 operand3",
         tensors="operand0 operand1 operand2 operand3",
-        raises=aten("bmm.out"),
+        cases=(Case("operand1", raises=aten("bmm.out"), observation=OWN),),
     ),
+    pair("mv", "mv", aten("addmv.out"), None, "input vec"),
+    row("tensordot", "torch.tensordot", OWN, "a b dims", tensors="a b", raises=aten("mm.out")),
+    pair("cross", "cross linalg.cross", aten("linalg_cross.out"), None),
+    row("chain_matmul", "torch.chain_matmul", OWN, "a b c", tensors="a b c", raises=aten("mm.out")),
+    row(
+        "addbmm",
+        "addbmm",
+        OWN,
+        "input batch1 batch2",
+        tensors="input batch1 batch2",
+        raises=aten("addbmm"),
+    ),
+    row(
+        "baddbmm_",
+        ".baddbmm_",
+        OWN,
+        "input batch1 batch2",
+        tensors="input batch1 batch2",
+        raises=aten("baddbmm.out"),
+    ),
+    row("addmv", "addmv", OWN, "input mat vec", tensors="input mat vec", raises=aten("addmv.out")),
+    binary("xlogy", "xlogy .xlogy_ special.xlogy", aten("xlogy.OutTensor"), left=(None, None)),
+    binary("copysign", "copysign .copysign_", aten("copysign.out"), left=(None, None)),
+    pair("logaddexp2", "logaddexp2", aten("logaddexp2.out")),
+    pair("ldexp", "ldexp .ldexp_", INTERNAL_ASSERT, None),
+    pair("vecdot", "linalg.vecdot", linalg("linalg.vecdot"), None, "x y"),
+    pair("solve", "linalg.solve", linalg("linalg.solve"), None, "A B"),
+    pair("complex", "torch.complex", NOT_COMPLEX, None, "real imag"),
+    pair("polar", "torch.polar", NOT_COMPLEX, None, "abs angle"),
     row(
         "addmm", "addmm .addmm_", OWN, "input mat1 mat2", tensors="input mat1 mat2", raises=aten("addmm.out")
     ),
@@ -219,7 +259,15 @@ UNARY = (
     unary("nan_to_num", "nan_to_num.out", "nan_to_num nan_to_num_", "input nan posinf neginf"),
     unary("rad2deg", "mul.out", "rad2deg rad2deg_"),
     unary("reciprocal", "reciprocal.out", "reciprocal reciprocal_"),
-    unary("round", "round.out", "round round_"),
+    row(
+        "round",
+        "round round_",
+        OWN,
+        raises=aten("round.out"),
+        cases=(Case("decimals", (int,), raises=aten("round.decimals_out")),),
+    ),
+    row("isneginf", "isneginf", NONE, shape=Shape.INTEGER, raises=aten("isneginf.out")),
+    row("isposinf", "isposinf", NONE, shape=Shape.INTEGER, raises=aten("isposinf.out")),
     unary("rsqrt", "rsqrt.out", "rsqrt rsqrt_"),
     unary("sgn", "sgn.out", "sgn .sgn_"),
     unary("sign", "sign.out", "sign .sign_"),
@@ -244,6 +292,9 @@ UNARY = (
 )
 
 
+SOFTMAX_DTYPE = (Case("dtype", FLOAT_DTYPES, raises=NOT_QUANTIZED_DTYPE),)
+
+
 def softmax(op: str, kernel: str, spellings: str, params: str = "input dim") -> OpSpec:
     """A softmax: probabilities have a fixed scale."""
     return row(
@@ -254,6 +305,7 @@ def softmax(op: str, kernel: str, spellings: str, params: str = "input dim") -> 
         tensors=params.split()[0],
         fixed=PROBABILITY,
         raises=aten(kernel),
+        cases=SOFTMAX_DTYPE if op == "softmax" else (),
     )
 
 
@@ -297,7 +349,7 @@ ACTIVATIONS = (
 
 def reduction(op: str, kernel: str, spellings: str, params: str = "input dim keepdim") -> OpSpec:
     """A reduction to numbers."""
-    return row(op, spellings, OWN, params, raises=aten(kernel))
+    return row(op, spellings, OWN, params, tensors=params.split()[0], raises=aten(kernel))
 
 
 def indices(op: str, kernel: str, spellings: str, params: str = "input dim keepdim") -> OpSpec:
@@ -390,8 +442,39 @@ REDUCTIONS = (
     reduction("corrcoef", "sum.IntList_out", "corrcoef", "input"),
     indices("argmax", "argmax.out", "argmax"),
     indices("argmin", "argmin.out", "argmin"),
-    indices("all", "all.all_out", "all", "input"),
-    indices("any", "any.all_out", "any", "input"),
+    *(
+        row(
+            name,
+            name,
+            NONE,
+            "input dim keepdim",
+            shape=Shape.INTEGER,
+            raises=aten(f"{name}.all_out"),
+            cases=(Case("dim", raises=aten(f"{name}.out")),),
+        )
+        for name in ("all", "any")
+    ),
+    indices("bucketize", "bucketize.Tensor", "torch.bucketize", "input boundaries"),
+    row(
+        "searchsorted",
+        "torch.searchsorted",
+        NONE,
+        "sorted_sequence input",
+        tensors="sorted_sequence input",
+        shape=Shape.INTEGER,
+        raises=aten("searchsorted.Tensor"),
+    ),
+    row(
+        "isin",
+        "torch.isin",
+        NONE,
+        "elements test_elements",
+        tensors="elements test_elements",
+        shape=Shape.INTEGER,
+        raises=aten("isin.Tensor_Tensor_out"),
+    ),
+    reduction("histc", "histc", "histc", "input bins min max"),
+    reduction("trapezoid", "add.out", "torch.trapezoid torch.trapz", "y"),
     indices("count_nonzero", "count_nonzero.dim_IntList", "count_nonzero", "input dim"),
     indices("nonzero", "nonzero", "nonzero argwhere", "input"),
     indices("isnan", "isnan", "isnan", "input"),
@@ -445,9 +528,13 @@ LOGIC = (
     logical("logical_and", "logical_and.out", "logical_and .logical_and_"),
     logical("logical_or", "logical_or.out", "logical_or .logical_or_"),
     logical("logical_xor", "logical_xor.out", "logical_xor .logical_xor_"),
-    logical("bitwise_and", "bitwise_and.Tensor_out", "bitwise_and op:& op:&= operator.and_", True),
-    logical("bitwise_or", "bitwise_or.Tensor_out", "bitwise_or op:| op:|= operator.or_", True),
-    logical("bitwise_xor", "bitwise_xor.Tensor_out", "bitwise_xor op:^ op:^= operator.xor", True),
+    logical(
+        "bitwise_and", "bitwise_and.Tensor_out", "bitwise_and .bitwise_and_ op:& op:&= operator.and_", True
+    ),
+    logical("bitwise_or", "bitwise_or.Tensor_out", "bitwise_or .bitwise_or_ op:| op:|= operator.or_", True),
+    logical(
+        "bitwise_xor", "bitwise_xor.Tensor_out", "bitwise_xor .bitwise_xor_ op:^ op:^= operator.xor", True
+    ),
 )
 
 
@@ -471,7 +558,33 @@ MOVING = (
     moved("diag_embed", "zero_", "diag_embed", "input offset dim1 dim2"),
     moved("diagflat", "zero_", "diagflat", "input offset"),
     moved("block_diag", "zero_", "torch.block_diag", "a b c d", "a b c d"),
-    moved("scatter", "scatter.src_out", "scatter .scatter_", SCATTER, "input src"),
+    row(
+        "scatter",
+        "scatter .scatter_",
+        OWN,
+        SCATTER,
+        tensors="input src",
+        raises=aten("scatter.src_out"),
+        cases=(
+            Case("src", (int, float), raises=aten("scatter.value_out")),
+            Case("value", raises=aten("scatter.value_out")),
+        ),
+    ),
+    moved(
+        "scatter_reduce",
+        "scatter_reduce.two_out",
+        "scatter_reduce .scatter_reduce_",
+        f"{SCATTER} reduce",
+        "input src",
+    ),
+    moved(
+        "index_reduce",
+        "index_reduce.out",
+        "index_reduce .index_reduce_",
+        "input dim index source reduce",
+        "input source",
+    ),
+    moved("renorm", "renorm.out", "renorm .renorm_", "input p dim maxnorm"),
     moved("scatter_add", "scatter_add.out", "scatter_add .scatter_add_", SCATTER, "input src"),
     moved("index_add", "index_add.out", "index_add .index_add_", "input dim index source", "input source"),
     moved(
@@ -535,6 +648,17 @@ LAYERS = (
     unary("conv_transpose2d", "slow_conv_transpose2d.out", "torch.conv_transpose2d", TRANSPOSED),
     unary("conv_transpose3d", "slow_conv_transpose3d", "torch.conv_transpose3d", TRANSPOSED),
     unary("linear", "mm.out", "F.linear", "input weight bias"),
+    row(
+        "affine_grid",
+        "F.affine_grid",
+        OWN,
+        "theta size align_corners",
+        tensors="theta",
+        raises="Expected theta to have floating point type, but got torch.quint8",
+    ),
+    row(
+        "stft", "stft", OWN, "input n_fft hop_length win_length window", raises="stft(QuantizedCPUQUInt8Type"
+    ),
     row(
         "bilinear",
         "torch.bilinear",
@@ -600,6 +724,10 @@ CREATION = (
     unary("zeros_like", "zero_", "torch.zeros_like"),
     unary("new_zeros", "zero_", ".new_zeros", "input size"),
     row("new_ones", ".new_ones", OWN, "input size", raises=INTERNAL_ASSERT),
+    row("new_full", ".new_full", OWN, "input size fill_value", raises=INTERNAL_ASSERT),
+    random("exponential_", "exponential_", ".exponential_"),
+    random("random_", "random_", ".random_"),
+    random("poisson", "poisson", "torch.poisson"),
     random("rand_like", "uniform_", "torch.rand_like .uniform_"),
     random("randn_like", "normal_", "torch.randn_like .normal_"),
     random("randint_like", "random_.from", "torch.randint_like", "input low high"),
@@ -642,6 +770,11 @@ CASTS = (
 )
 
 
+def three(op: str, raises: str, params: str, tensors: str = "") -> OpSpec:
+    """A loss with other tensors than input and target, or of the input alone."""
+    return row(op, f"F.{op}", NONE, params, tensors=tensors or params, raises=raises)
+
+
 def distance(op: str, spellings: str, raises: str, params: str, mixed: Mixed = None) -> OpSpec:
     """A distance or loss of two tensors: a float number behind the quantized region."""
     return row(op, spellings, NONE, params, tensors=" ".join(params.split()[:2]), raises=raises, mixed=mixed)
@@ -675,6 +808,25 @@ LOSSES = (
         PROMOTE_MIXED,
     ),
     distance("pairwise_distance", "torch.pairwise_distance", aten("sub.out"), "x1 x2 p eps", PROMOTE_MIXED),
+    three("hinge_embedding_loss", aten("zero_"), TARGET, "input"),
+    distance("multi_margin_loss", "F.multi_margin_loss", aten("multi_margin_loss"), TARGET),
+    distance(
+        "multilabel_margin_loss",
+        "F.multilabel_margin_loss",
+        aten("multilabel_margin_loss_forward"),
+        TARGET,
+    ),
+    distance(
+        "multilabel_soft_margin_loss",
+        "F.multilabel_soft_margin_loss",
+        aten("log_sigmoid_forward"),
+        TARGET,
+    ),
+    three("margin_ranking_loss", aten("sub.out"), "input1 input2 target", "input1 input2"),
+    three("cosine_embedding_loss", aten("mul.out"), "input1 input2 target", "input1 input2"),
+    three("triplet_margin_loss", aten("sub.out"), "anchor positive negative"),
+    three("ctc_loss", aten("_ctc_loss"), "log_probs targets input_lengths target_lengths", "log_probs"),
+    three("gaussian_nll_loss", aten("sub.out"), "input target var", TARGET),
     distance("dist", "dist", aten("sub.out"), "input other p", PROMOTE_MIXED),
     distance("cdist", "torch.cdist", aten("_cdist_forward"), "x1 x2 p"),
 )
@@ -687,7 +839,17 @@ LINEAR_ALGEBRA = tuple(
         ("svd", "svd linalg.svd", "linalg.svd"),
         ("svdvals", "linalg.svdvals", "linalg.svd"),
         ("qr", "qr linalg.qr", "linalg.qr"),
+        ("slogdet", "slogdet linalg.slogdet", "linalg.slogdet"),
+        ("logdet", "logdet", "logdet"),
+        ("cholesky", "linalg.cholesky", "linalg.cholesky"),
     )
+)
+
+MATRICES = (
+    row("pinverse", "pinverse linalg.pinv", OWN, raises="linalg.pinv(QUInt8"),
+    row("eigh", "linalg.eigh", OWN, "A UPLO", tensors="A", shape=Shape.TWO, raises=EMPTY_STRIDED),
+    row("matrix_exp", "matrix_exp linalg.matrix_exp", OWN, raises=aten("linalg_matrix_exp")),
+    row("matrix_power", "matrix_power linalg.matrix_power", OWN, "input n", raises=aten("mm.out")),
 )
 
 FOURIER = tuple(
@@ -714,5 +876,6 @@ REFUSE = (
     *CASTS,
     *LOSSES,
     *LINEAR_ALGEBRA,
+    *MATRICES,
     *FOURIER,
 )

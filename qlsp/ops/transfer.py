@@ -76,10 +76,10 @@ def _holds(case: Case, call: Application) -> bool | None:
     value = _argument(call, case.parameter)
     if value is None:
         return case.absent
-    if isinstance(value, Tensor) and value.domain is Domain.UNKNOWN:
-        return None
     if not case.values:
         return True
+    if isinstance(value, Tensor) and value.domain is Domain.UNKNOWN:
+        return None
     if any(_matches(expected, value) for expected in case.values):
         return True
     return False if isinstance(value, Tensor | str) or _is_constant(value) else None

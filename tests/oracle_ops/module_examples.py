@@ -21,6 +21,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "RMSNorm": (8,),
     "GroupNorm": (2, 4),
     "LocalResponseNorm": (2,),
+    "CrossMapLRN2d": (2,),
     "SyncBatchNorm": (4,),
     "Threshold": (0.1, 0.0),
     "Upsample": (None, 2),
@@ -107,6 +108,11 @@ def loss_inputs(name: str) -> tuple[torch.Tensor, ...]:
         return (a[:, 0], b[:, 0], SIGNS)
     if name == "CosineEmbeddingLoss":
         return (a, b, SIGNS)
+    if name == "CTCLoss":
+        lengths = torch.full((2,), 2)
+        return (torch.randn(4, 2, 3), torch.ones(2, 2, dtype=torch.long), lengths * 2, lengths)
+    if name == "GaussianNLLLoss":
+        return (a, b, torch.ones(2, 4))
     if name == "TripletMarginLoss":
         return (a, b, b)
     return (a, b)

@@ -93,6 +93,8 @@ def case_arguments(row: OpSpec, kind: str, name: str, index: int, case: Case) ->
     a, b = operands()
     if (row.op, index) in CASES:
         return CASES[row.op, index](a, b)
+    if case.parameter == "rounding_mode":
+        return (a, b, {"rounding_mode": "floor"})
     number = 2.0 if float in case.values else 2
     if case.parameter != "input":
         return (a, number)
