@@ -178,11 +178,8 @@ class _Scanner:
 
     def _line(self, indent: int, start: int, comment: int, end: int) -> _Line:
         text = self.text
-        while end > start and text[end - 1] in " \t\f\r\n":
-            end -= 1
-        code_end = end if comment < 0 else comment
-        while code_end > start and text[code_end - 1] in " \t\f":
-            code_end -= 1
+        end = _trimmed(text, start, end)
+        code_end = end if comment < 0 else _trimmed(text, start, comment)
         column = _column(text[indent:start]) if start > indent else 0
         return _Line(start, column, code_end, end, _is_deep(text, start, code_end))
 
@@ -210,6 +207,17 @@ class _Scanner:
             return -end
         self.unclosed = True
         return -1
+
+
+def _trimmed(text: str, start: int, end: int) -> int:
+    """Return an end without the white space and the continued empty lines before it."""
+    trimmed = end
+    while trimmed > start:
+        last = text[trimmed - 1]
+        if last not in " \t\f\r\n" and not (last == "\\" and trimmed < end and text[trimmed] in "\r\n"):
+            break
+        trimmed -= 1
+    return trimmed
 
 
 def _plain_end(text: str, start: int, quote: str) -> int:

@@ -210,13 +210,18 @@ class FileSyntax:
         for unit in self.all_units.values():
             if unit.segment != segment or _reject("".join(unit._wrapped)) is None:
                 continue
-            explained = True
             failure = unit._attempt()
             if isinstance(failure, _Failure):
+                explained = True
                 span = Span(unit.start + failure.start, unit.start + failure.end, segment)
                 yield SyntaxProblem(span, failure.message)
-        if not explained and _cst_module(text) is None:
+        if not explained and not self._unreadable(segment) and _cst_module(text) is None:
             yield SyntaxProblem(Span(whole.start, whole.end, segment), whole.message)
+
+    def _unreadable(self, segment: int) -> bool:
+        """Tell whether LibCST fails at a chunk of a segment that CPython accepts."""
+        units = (unit for unit in self.all_units.values() if unit.segment == segment)
+        return any(isinstance(failure := unit._attempt(), _Failure) and failure.legal for unit in units)
 
 
 def parse_file(source: Source) -> FileSyntax:
@@ -254,17 +259,18 @@ def _unit(path: str, index: int, segment: int, text: str, extent: Extent) -> Uni
 
 def _indent(text: str, start: int) -> str:
     """Return the white space before a statement, from the last form feed or the line start on."""
-    begin = start
+    begin = line = start
     while begin > 0:
         if text[begin - 1] in " \t":
             begin -= 1
-        elif text.endswith(("\\\n", "\\\r"), 0, begin):
-            begin -= 2
-        elif text.endswith("\\\r\n", 0, begin):
-            begin -= 3
-        else:
+            continue
+        continued = text.endswith(("\\\n", "\\\r", "\\\r\n"), 0, begin)
+        if text[begin - 1] in "\r\n\f" or continued:
+            line = begin
+        if not continued:
             break
-    return text[begin:start]
+        begin = text.rfind("\\", 0, begin)
+    return text[line if begin else 0 : start]
 
 
 class _Tree:
@@ -483,6 +489,8 @@ def _provided(module: cst.Module, code: str, wanted: Mapping[int, int]) -> Mappi
 
 
 _EXTRA_FRAMES = 2000
+_SPACE = " \t\f\r\n"
+_UNPRINTED = _SPACE + "\\\ufeff"
 
 try:
     from libcst._nodes.internal import CodegenState
@@ -579,19 +587,24 @@ else:
         }
 
     def _origin(printed: str, code: str) -> list[int] | None:
-        """Return where the printed characters stand in the code; None if it is not the code with gaps.
+        """Return where the printed characters stand in the code; None if they differ in more than space.
 
-        LibCST does not print form feeds and backslashes that stand before the first token of a line.
+        LibCST prints no form feeds, backslashes and marks that stand before the first token of a line.
         """
         origin: list[int] = []
-        position = 0
+        position, size = 0, len(code)
         for character in printed:
-            position = code.find(character, position)
-            if position < 0:
-                return None
+            if character not in _SPACE:
+                while position < size and code[position] != character:
+                    if code[position] not in _UNPRINTED:
+                        return None
+                    position += 1
+                if position == size:
+                    return None
             origin.append(position)
-            position += 1
-        return [*origin, len(code)]
+            if code.startswith(character, position):
+                position += 1
+        return [*origin, size]
 
 
 # ---- names ------------------------------------------------------------------------------------------------

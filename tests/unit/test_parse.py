@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import symtable
+import warnings
 from collections import Counter
 from pathlib import Path
 
 import libcst as cst
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from libcst.metadata import MetadataWrapper, PositionProvider
 
@@ -297,6 +299,83 @@ def test_places_where_libcst_does_not_print_the_text_back(text: str) -> None:
                 assert unit.source(unit.span(number)) == node.value
                 seen.append(node.value)
     assert "yy" in seen
+
+
+PIECES = [
+    *(
+        "x",
+        "(",
+        ")",
+        "[",
+        "{",
+        "'",
+        '"""',
+        "f'",
+        "\\",
+        "\\\n",
+        "#",
+        ":",
+        ",",
+        "=",
+        "@d\n",
+        "\n",
+        "\r",
+        "    ",
+        " ",
+        "\t",
+    ),
+    *(
+        "\f",
+        "\0",
+        "é",
+        "😀",
+        "\ud800",
+        "\ufeff",
+        "\u2028",
+        "def f():",
+        "class A:",
+        "return ",
+        "else:",
+        "import ",
+        ";",
+    ),
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> str:
+    """Programs with some characters lost and some pieces put in."""
+    text = "\n".join(draw(st.lists(st.sampled_from(STATEMENTS), max_size=3)))
+    for _ in range(draw(st.integers(0, 4))):
+        place = draw(st.integers(0, len(text)))
+        piece = draw(st.sampled_from(["", *PIECES]))
+        text = text[:place] + piece + text[place + draw(st.integers(0, 3)) :]
+    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n", "\r"])))
+
+
+@given(damaged())
+@settings(max_examples=400)
+def test_any_text_has_true_places_and_only_true_problems(text: str) -> None:
+    syntax = file(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+        assert syntax.problems() == ()
+    except (SyntaxError, ValueError):
+        pass
+    assert all(0 <= problem.span.start <= problem.span.end <= len(text) for problem in syntax.problems())
+    for unit in syntax.all_units.values():
+        try:
+            nodes = list(walk(unit.node))
+        except ChunkError as error:
+            assert unit.start <= error.offset <= unit.end
+            continue
+        for number, node in enumerate(nodes):
+            span = unit.span(number)
+            assert unit.start <= span.start <= span.end <= unit.end
+            if isinstance(node, cst.Name):
+                assert unit.source(span) == node.value
 
 
 def test_places_without_the_private_module(monkeypatch: pytest.MonkeyPatch) -> None:
