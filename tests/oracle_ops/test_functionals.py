@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.quantization as tq
-from running import FLOAT_A, FLOAT_B, SCALE_A, SCALE_B, ZERO_A, ZERO_B, has_scale, named, quantized
 from torch import nn
 from torch.ao.nn.quantized import FloatFunctional, QFunctional
 
+from oracle_ops.running import FLOAT_A, FLOAT_B, SCALE_A, SCALE_B, ZERO_A, ZERO_B, has_scale, named, quantized
 from qlsp.backends.torch_eager import EAGER
 from qlsp.ops.spec import Observation, OpSpec
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.quantization as tq
-from module_examples import CASE_SHAPES, CASES, FEATURES, build, inputs, loss_inputs, qat
-from running import SCALE_A, SCALE_B, ZERO_A, ZERO_B, has_scale, named, quantized, tensors_of
 from torch import nn
 
+from oracle_ops.module_examples import CASE_SHAPES, CASES, FEATURES, build, inputs, loss_inputs, qat
+from oracle_ops.running import SCALE_A, SCALE_B, ZERO_A, ZERO_B, has_scale, named, quantized, tensors_of
 from qlsp.backends.torch_eager import EAGER
 from qlsp.ops.spec import Case, Observation, OpSpec, Role, Shape
 

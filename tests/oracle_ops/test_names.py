@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from running import named
 from torch.overrides import get_testing_overrides
 
+from oracle_ops.running import named
 from qlsp.backends.torch_eager import EAGER
 from qlsp.ops.spec import OpSpec
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from row_examples import CALLS, CASES, SPELLED, Call
-from running import FUNCTION_CALLS, call, check, error_of, operands
 
+from oracle_ops.row_examples import CALLS, CASES, SPELLED, Call
+from oracle_ops.running import FUNCTION_CALLS, call, check, error_of, operands
 from qlsp.backends.torch_eager import EAGER
 from qlsp.ops.spec import Case, OpSpec
 
