@@ -32,13 +32,13 @@ def reveal(texts: Mapping[str, str], config: Mapping[str, Any]) -> list[tuple[st
     return reveal_texts(texts, configuration(values=config))
 
 
-@pytest.mark.parametrize("case", cases_of("rules"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", list(cases_of("rules")), ids=lambda case: case.id)
 def test_rule(case: Case) -> None:
     found = finding_problems(case, check, built_rules())
     assert not found, "\n".join(["", *found])
 
 
-@pytest.mark.parametrize("case", cases_of("semantics"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", list(cases_of("semantics")), ids=lambda case: case.id)
 def test_semantics(case: Case) -> None:
     found = reveal_problems(case, reveal)
     assert not found, "\n".join(["", *found])
