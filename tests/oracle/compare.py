@@ -1,7 +1,8 @@
 """The analyzer's map of a file against what torch did with it, cat by cat.
 
-Torch says which inputs of a cat have the same scale and zero point, and so does the map; the two must split the inputs
-in the same way. The unit of comparison is one call expression on one call path, however often a loop runs it.
+Torch says which inputs of a cat have the same scale and zero point, and so does the map; the two must split
+the inputs in the same way. The unit of comparison is one call expression on one call path, however often a
+loop runs it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from enum import Enum
 from typing import Any
 
 from tests.oracle.generate import Model
-from tests.oracle.truth import Cat, QParams, Truth
+from tests.oracle.truth import Cat, Label, Truth
 
 CAT_NAMES = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
 FLOAT = "float"
 
 Split = tuple[int | str, ...]
-"""Inputs in order: `"float"`, or the number of the first input with the same scale; `"?"` where it is not known."""
+"""Inputs in order: `"float"`, the number of the first input with the same scale, or `"?"` if not known."""
 
 
 class Verdict(Enum):
@@ -90,7 +91,9 @@ def split_of_site(site: dict[str, Any]) -> Split:
             case _:
                 labels.append(("unknown", index))
     found = split(labels)
-    unknown = {index for index, label in enumerate(labels) if isinstance(label, tuple) and label[0] == "unknown"}
+    unknown = {
+        index for index, label in enumerate(labels) if isinstance(label, tuple) and label[0] == "unknown"
+    }
     return tuple("?" if index in unknown else each for index, each in enumerate(found))
 
 
@@ -103,7 +106,7 @@ def path_rows(call_path: Iterable[str]) -> tuple[int, ...]:
     return tuple(int(step.rsplit(":", 1)[-1]) for step in call_path)
 
 
-# -- judging one unit -----------------------------------------------------------------------------------------------------
+# -- judging one unit ---------------------------------------------------------------------------------------
 
 
 def judge(torch: Sequence[Split], qlsp: Sequence[Split]) -> Verdict:
@@ -133,7 +136,9 @@ def _claims_too_much(claim: Split, torch: Sequence[Split]) -> bool:
 def _joins_apart(claim: Split, truth: Split) -> bool:
     known = [index for index, label in enumerate(claim) if isinstance(label, int)]
     pairs = ((a, b) for a in known for b in known if a < b and claim[a] == claim[b])
-    return any(isinstance(truth[a], int) and isinstance(truth[b], int) and truth[a] != truth[b] for a, b in pairs)
+    return any(
+        isinstance(truth[a], int) and isinstance(truth[b], int) and truth[a] != truth[b] for a, b in pairs
+    )
 
 
 def _other_domains(claim: Split, torch: Sequence[Split]) -> bool:
@@ -144,13 +149,17 @@ def _domains(labels: Split) -> tuple[bool, ...]:
     return tuple(label == FLOAT for label in labels)
 
 
-# -- judging a file -------------------------------------------------------------------------------------------------------
+# -- judging a file -----------------------------------------------------------------------------------------
 
 
 def compare(found: dict[str, Any], truth: Truth, root: str = "Net") -> Comparison:
     """Judge every cat that torch ran."""
-    sites = [site for each in found["roots"] if each["name"] == root for site in each["sites"] if is_cat(site)]
-    by_place: dict[tuple[int, int], dict[tuple[int, ...], list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    sites = [
+        site for each in found["roots"] if each["name"] == root for site in each["sites"] if is_cat(site)
+    ]
+    by_place: dict[tuple[int, int], dict[tuple[int, ...], list[dict[str, Any]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for site in sites:
         by_place[site["row"], site["column"]][path_rows(site["call_path"])].append(site)
     ran: dict[tuple[int, int], dict[tuple[int, ...], list[Cat]]] = defaultdict(lambda: defaultdict(list))
@@ -184,7 +193,7 @@ def _distinct(splits: Iterable[Split]) -> tuple[Split, ...]:
 
 def clashes(pairs: Iterable[tuple[Cat, dict[str, Any]]]) -> list[str]:
     """Scales that the map calls equal at different cats and torch does not."""
-    seen: dict[str, tuple[QParams, int]] = {}
+    seen: dict[str, tuple[Label, int]] = {}
     found = []
     for cat, site in pairs:
         for qparams, each in zip(cat.inputs, site["inputs"], strict=True):
@@ -193,21 +202,25 @@ def clashes(pairs: Iterable[tuple[Cat, dict[str, Any]]]) -> list[str]:
                 continue
             first = seen.setdefault(scale, (qparams, cat.place.row))
             if first[0] != qparams:
-                found.append(f"scale {scale!r} is {first[0]} in row {first[1]} and {qparams} in row {cat.place.row}")
+                found.append(
+                    f"scale {scale!r} is {first[0]} in row {first[1]} and {qparams} in row {cat.place.row}"
+                )
     return found
 
 
-# -- planted mistakes -----------------------------------------------------------------------------------------------------
+# -- planted mistakes ---------------------------------------------------------------------------------------
 
 
 def fault_lines(model: Model, truth: Truth) -> list[FaultLine]:
-    """Every planted mistake, with whether torch showed it: a scale that differs, a warning, or the exception."""
+    """Every planted mistake, and whether torch showed it: scales that differ, a warning, or the exception."""
     failed = truth.failure.row if truth.failure else None
     differing = {cat.place.row for cat in truth.cats if len(set(cat.inputs)) > 1}
     shared = _shared_stub_rows(truth)
     shown = {"cat-mixed": differing | set(truth.warned_rows), "stub-reused": shared}
     return [
-        FaultLine(fault.kind, fault.row, fault.row == failed if fault.raises else fault.row in shown[fault.kind])
+        FaultLine(
+            fault.kind, fault.row, fault.row == failed if fault.raises else fault.row in shown[fault.kind]
+        )
         for fault in model.faults
     ]
 

@@ -1,7 +1,7 @@
 """Seeded source text of eager-mode models, one importable file each.
 
-`generate(seed)` writes one file; a `Coverage` shared between calls steers it to the pieces that came up least.
-The pieces live in `tests.oracle.grammar`, in tables from their name to the function that writes them.
+`generate(seed)` writes one file; a `Coverage` shared between calls steers it to the pieces that came up
+least. The pieces live in `tests.oracle.grammar`, in tables from their name to the function that writes them.
 """
 
 from __future__ import annotations

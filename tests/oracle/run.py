@@ -1,6 +1,6 @@
 """Compare the analyzer with torch on generated models.
 
-    python -m tests.oracle.run --models 300 --seed 1 [--keep-failures DIR]
+python -m tests.oracle.run --models 300 --seed 1 [--keep-failures DIR]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,10 @@ def run(count: int, seed: int, folder: Path, inspect: Inspect | None = None) -> 
     """
     coverage, cases, seconds = Coverage(), [], {"generate": 0.0, "torch": 0.0, "inspect": 0.0}
     clock = time.perf_counter
-    for index, model in enumerate(models(count, seed, coverage)):
+    start = clock()
+    written = list(models(count, seed, coverage))
+    seconds["generate"] = clock() - start
+    for index, model in enumerate(written):
         path = folder / f"model_{index:04}.py"
         path.write_text(model.text, encoding="utf-8")
         start = clock()
@@ -135,7 +138,7 @@ def _maps(cases: Sequence[Case], inspect: Inspect | None) -> Iterator[dict[str, 
 
 
 def by_construction(case: Case) -> Truth:
-    """The truth of `case` with scales told apart that are equal by chance only: other weights, other ranges."""
+    """The truth of `case`, where scales are equal only if they are under other weights and ranges too."""
     runs = [case.truth, *(observe_model(case.model, case.path, seed, gain) for seed, gain in RECHECKS)]
     if any(len(each.cats) != len(case.truth.cats) for each in runs):
         return case.truth
@@ -143,23 +146,19 @@ def by_construction(case: Case) -> Truth:
     for same_call in zip(*(each.cats for each in runs), strict=True):
         columns = zip(*(cat.inputs for cat in same_call), strict=True)
         inputs = tuple(None if None in column else column for column in columns)
-        cats.append(_with_inputs(same_call[0], inputs))
-    return Truth(cats, case.truth.stubs, case.truth.warned_rows, case.truth.failure)
+        cats.append(replace(same_call[0], inputs=inputs))
+    return replace(case.truth, cats=cats)
 
 
-def _with_inputs(cat: Any, inputs: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(cat, inputs=inputs)
-
-
-# -- printing -------------------------------------------------------------------------------------------------------------
+# -- printing -----------------------------------------------------------------------------------------------
 
 
 def show(report: Report, *, limit: int = 40) -> None:
     """Print the agreement and coverage tables."""
     counts = report.verdicts()
-    print(f"models: {len(report.cases)}, executed cats: {counts.total()}, agreement: {report.agreement():.2%}")
+    print(
+        f"models: {len(report.cases)}, executed cats: {counts.total()}, agreement: {report.agreement():.2%}"
+    )
     for verdict in Verdict:
         print(f"  {verdict.value:16} {counts[verdict]}")
     print(f"  {'scale clashes':16} {len(report.clashes())}")
@@ -218,7 +217,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=int, default=FULL_RUN)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--qlsp-in-process", action="store_true", help="call the analyzer in this process")
-    parser.add_argument("--keep-failures", type=Path, metavar="DIR", help="copy the files that disagree there")
+    parser.add_argument(
+        "--keep-failures", type=Path, metavar="DIR", help="copy the files that disagree there"
+    )
     parser.add_argument("--limit", type=int, default=40, help="how many disagreements to print")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:

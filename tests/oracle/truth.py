@@ -1,8 +1,8 @@
 """What torch does with a generated file: the cats of the converted model, input by input.
 
-`observe(text, filename)` imports the text, builds `Net()`, gives it random weights, and runs prepare, calibration,
-convert and one forward pass. Every call of the cat family in that pass is recorded at the row and column of its call
-expression, with the calls that led to it and the scale and zero point of each input.
+`observe(text, filename)` imports the text, builds `Net()`, gives it random weights, and runs prepare,
+calibration, convert and one forward pass. Every call of the cat family in that pass is recorded at the row
+and column of its call expression, with the calls that led to it and the scale and zero point of each input.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ RANGES = (1.0, 2.4, 0.45)
 
 Shape = tuple[int, ...]
 QParams = tuple[float, int]
+Label = QParams | tuple[QParams, ...]
+"""Scale and zero point of an input, or those of several runs."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Cat:
     place: Place
     path: tuple[Step, ...]
     spelling: str
-    inputs: tuple[QParams | None, ...]
+    inputs: tuple[Label | None, ...]
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,12 @@ class StubCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception: in which phase, its type and first line, and the row of the innermost frame of the file."""
+    """An exception: in which phase, its type and first line, and the row of the file's innermost frame."""
 
     phase: str
     kind: str
     message: str
     row: int | None
-    trace: str = ""
 
 
 @dataclass
@@ -97,7 +98,7 @@ class Truth:
     failure: Failure | None = None
 
 
-# -- positions ------------------------------------------------------------------------------------------------------------
+# -- positions ----------------------------------------------------------------------------------------------
 
 
 class Positions:
@@ -146,7 +147,7 @@ class Positions:
         return tuple(reversed(steps))
 
 
-# -- recording ------------------------------------------------------------------------------------------------------------
+# -- recording ----------------------------------------------------------------------------------------------
 
 
 def qparams(tensor: torch.Tensor) -> QParams | None:
@@ -159,54 +160,49 @@ def qparams(tensor: torch.Tensor) -> QParams | None:
 class Recorder(TorchFunctionMode):
     """Records cats and stub calls while it is entered."""
 
-    def __init__(self, positions: Positions, truth: Truth) -> None:
+    def __init__(self, positions: Positions, truth: Truth, stubs: dict[int, str]) -> None:
         super().__init__()
         self.positions = positions
         self.truth = truth
-        self.stubs: dict[int, str] = {}
+        self.stubs = stubs
+        self.caught: list[warnings.WarningMessage] = []
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        spelling = CATS.get(func)
-        if spelling:
-            self._cat(sys._getframe(1), spelling, args[0] if args else kwargs["tensors"])
-        return func(*args, **kwargs)
+        caller = sys._getframe(1)
+        if func not in CATS or caller.f_code.co_filename not in (self.positions.filename, FUNCTIONAL_FILE):
+            return func(*args, **kwargs)  # a library module may join tensors of its own
+        cat = self._record(caller, CATS[func], args[0] if args else kwargs["tensors"])
+        before = len(self.caught)
+        result = func(*args, **kwargs)
+        if any(CAT_WARNING in str(each.message) for each in self.caught[before:]):
+            self.truth.warned_rows.append(cat.place.row)
+        return result
 
-    def _cat(self, frame: types.FrameType | None, spelling: str, tensors: Sequence[torch.Tensor]) -> None:
-        assert frame is not None
-        if frame.f_code.co_filename not in (self.positions.filename, FUNCTIONAL_FILE):
-            return  # a library module joins tensors of its own
+    def _record(self, frame: types.FrameType, spelling: str, tensors: Sequence[torch.Tensor]) -> Cat:
         frames = self.positions.stack(frame)
-        if frames:
-            inputs = tuple(qparams(each) for each in tensors)
-            self.truth.cats.append(
-                Cat(self.positions.call(frames[0]), self.positions.path(frames), spelling, inputs)
-            )
+        place, path = self.positions.call(frames[0]), self.positions.path(frames)
+        cat = Cat(place, path, spelling, tuple(qparams(each) for each in tensors))
+        self.truth.cats.append(cat)
+        return cat
 
     def functional_cat(self, module: nnq.QFunctional, x: list[torch.Tensor], dim: int = 0) -> torch.Tensor:
         """Stands in for `QFunctional.cat`."""
-        frames = self.positions.stack(sys._getframe(1))
-        inputs = tuple(qparams(each) for each in x)
-        self.truth.cats.append(
-            Cat(self.positions.call(frames[0]), self.positions.path(frames), "FloatFunctional.cat", inputs)
-        )
+        self._record(sys._getframe(2), "FloatFunctional.cat", x)
         return QFUNCTIONAL_CAT(module, x, dim)
 
     def quantize(self, module: nnq.Quantize, x: torch.Tensor) -> torch.Tensor:
         """Stands in for `Quantize.forward`."""
-        frames = self.positions.stack(sys._getframe(1))
-        if frames:
-            self.truth.stubs.append(
-                StubCall(
-                    self.positions.call(frames[0]),
-                    self.positions.path(frames),
-                    self.stubs.get(id(module), "?"),
-                    x.is_quantized,
-                    0 if x.is_quantized else x.data_ptr(),
-                )
-            )
+        frames = self.positions.stack(sys._getframe(2))
+        place, path = self.positions.call(frames[0]), self.positions.path(frames)
+        storage = 0 if x.is_quantized else x.data_ptr()
+        self.truth.stubs.append(StubCall(place, path, self.stubs[id(module)], x.is_quantized, storage))
         return QUANTIZE_FORWARD(module, x)
 
 
@@ -218,21 +214,19 @@ QUANTIZE_FORWARD = nnq.Quantize.forward
 @contextmanager
 def recording(model: nn.Module, positions: Positions, truth: Truth) -> Iterator[None]:
     """Record what the converted `model` does."""
-    recorder = Recorder(positions, truth)
-    recorder.stubs = {id(module): name for name, module in model.named_modules()}
+    recorder = Recorder(positions, truth, {id(module): name for name, module in model.named_modules()})
     nnq.QFunctional.cat = lambda module, x, dim=0: recorder.functional_cat(module, x, dim)  # type: ignore[method-assign]
     nnq.Quantize.forward = lambda module, x: recorder.quantize(module, x)  # type: ignore[method-assign]
     try:
-        with warnings.catch_warnings(record=True) as caught, recorder:
+        with warnings.catch_warnings(record=True) as recorder.caught, recorder:
             warnings.simplefilter("always")
             yield
     finally:
         nnq.QFunctional.cat = QFUNCTIONAL_CAT  # type: ignore[method-assign]
         nnq.Quantize.forward = QUANTIZE_FORWARD  # type: ignore[method-assign]
-        truth.warned_rows = [each.lineno for each in caught if CAT_WARNING in str(each.message)]
 
 
-# -- running --------------------------------------------------------------------------------------------------------------
+# -- running ------------------------------------------------------------------------------------------------
 
 
 def load(text: str, filename: str) -> types.ModuleType:
@@ -304,12 +298,12 @@ def observe(
             model(*inputs(shapes, call, generator, gain))
             phase = "prepare"
             model.qconfig = tq.get_default_qconfig(engine)
-            prepared = tq.prepare(model)
+            prepared = tq.prepare(model, inplace=True)  # a copy would be the slowest part of the run
             phase = "calibrate"
             for _ in range(2):
                 prepared(*inputs(shapes, call, generator, gain))
             phase = "convert"
-            converted = tq.convert(prepared)
+            converted = tq.convert(prepared, inplace=True)
             phase = "converted"
             arguments = inputs(shapes, call, generator, gain)
             with recording(converted, positions, truth):
@@ -331,7 +325,7 @@ def failure(phase: str, error: Exception, filename: str) -> Failure:
     return Failure(phase, type(error).__name__, message, row)
 
 
-# -- speed ----------------------------------------------------------------------------------------------------------------
+# -- speed --------------------------------------------------------------------------------------------------
 
 
 def search_range(self: HistogramObserver) -> tuple[torch.Tensor, torch.Tensor]:

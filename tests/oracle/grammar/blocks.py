@@ -1,4 +1,7 @@
-"""Classes of the file other than `Net`, and the ways they are used. To add one, decorate a function with `@statement`."""
+"""Classes of the file other than `Net`, and the ways they are used.
+
+To add one, write a function and put `@block_statement("its name")` on it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,9 @@ def start_class(scope: Scope, shape: Shape, base: str = "nn.Module") -> ClassTex
     return text
 
 
-def _open(scope: Scope, arguments: Sequence[Tensor], names: Sequence[str], text: ClassText, *, tidy: bool) -> Scope:
+def _open(
+    scope: Scope, arguments: Sequence[Tensor], names: Sequence[str], text: ClassText, *, tidy: bool
+) -> Scope:
     if scope.level >= DEEPEST or scope.dead:
         raise NotHere
     return scope.inner(parameters(names, arguments), text, tidy=tidy)
@@ -120,7 +125,7 @@ def _distinct(scope: Scope) -> tuple[Tensor, Tensor]:
     return a, b
 
 
-# -- one tensor to one tensor ---------------------------------------------------------------------------------------------
+# -- one tensor to one tensor -------------------------------------------------------------------------------
 
 
 @block_statement("class used once")
@@ -143,7 +148,10 @@ def used_twice_separate(scope: Scope) -> None:
     a, b = _distinct(scope)
     block = feature_block(scope, a.shape)
     names = [scope.submodule(block.text.construct(), stem) for stem in ("block_a", "block_b")]
-    settle(scope, any_cat(scope, [_call(scope, block, name, each) for name, each in zip(names, (a, b), strict=True)]))
+    settle(
+        scope,
+        any_cat(scope, [_call(scope, block, name, each) for name, each in zip(names, (a, b), strict=True)]),
+    )
 
 
 @block_statement("two instances on one tensor")
@@ -214,7 +222,7 @@ def mixed_sequential(scope: Scope) -> None:
     scope.bind(block.call([inner], name, "1")[0].named(f"self.{name}({x.text})"))
 
 
-# -- other signatures -----------------------------------------------------------------------------------------------------
+# -- other signatures ---------------------------------------------------------------------------------------
 
 
 @block_statement("class with two inputs")
@@ -312,7 +320,7 @@ def takes_keywords(scope: Scope) -> None:
     settle(scope, block.call([a, b], name)[0].named(f"self.{name}({a.text}, skip={b.text})"))
 
 
-# -- constructors and inheritance -----------------------------------------------------------------------------------------
+# -- constructors and inheritance ---------------------------------------------------------------------------
 
 
 @block_statement("class with a flag used both ways")
@@ -379,7 +387,9 @@ def derived_sequential(scope: Scope) -> None:
     x = named_feature(scope)
     stack = ops.series(scope, x, 2)
     text = ClassText(scope.file.fresh("ConvAct"), scope.file, "nn.Sequential", width=x.channels)
-    lines = [f"    {each.constructor.replace('Conv2d(' + str(x.channels), 'Conv2d(channels')}," for each in stack]
+    lines = [
+        f"    {each.constructor.replace('Conv2d(' + str(x.channels), 'Conv2d(channels')}," for each in stack
+    ]
     text.init += ["super().__init__(", *lines, ")"]
     _close(scope, text, [])
     name = scope.submodule(text.construct(), "conv_act")
@@ -427,7 +437,7 @@ def inherited_init(scope: Scope) -> None:
 
 
 def _plain_call(scope: Scope, block: Block, x: Tensor, stem: str) -> Tensor:
-    """The call of a new instance, as an expression; a derived class is constructed with what its base needs."""
+    """The call of a new instance, as an expression."""
     name = scope.submodule(block.text.construct(), stem)
     scope.use(x)
     return block.call([x], name)[0].named(f"self.{name}({x.text})")
@@ -491,7 +501,9 @@ def mixin(scope: Scope) -> None:
     x = named_feature(scope)
     kind = scope.file.fresh("ConcatMixin")
     mark_free = "torch.cat([a, b], dim=1)"
-    scope.file.functions.append([f"class {kind}:", "    def join(self, a, b):", f"        return {mark_free}"])
+    scope.file.functions.append(
+        [f"class {kind}:", "    def join(self, a, b):", f"        return {mark_free}"]
+    )
     text = start_class(scope, x.shape, f"{kind}, nn.Module")
     body = _open(scope, [x], ["x"], text, tidy=True)
     after = body.bind(ops.operate(body, body.pool[0], ops.observed))

@@ -1,6 +1,7 @@
-"""Conditions whose value the text decides. To add one, write a function and put `@condition("its name")` on it.
+"""Conditions whose value the text decides.
 
-A producer gets the value the condition must have and returns its text.
+A producer gets the value the condition must have and returns its text. To add one, write a function and put
+`@condition("its name")` on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ways a constructor fills a ModuleList, a Sequential or a ModuleDict. To add one, decorate a function.
 
-A builder gets the constructors and whether they are all one text, and writes into `__init__`; it returns the attribute.
+A builder gets the attribute and the constructors of its members, and writes into `__init__`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _uniform(texts: Sequence[str]) -> str:
     return texts[0]
 
 
-# -- ModuleList -----------------------------------------------------------------------------------------------------------
+# -- ModuleList ---------------------------------------------------------------------------------------------
 
 
 @builder(LISTS, "ModuleList of a literal")
@@ -80,7 +80,7 @@ def list_variable(scope: Scope, name: str, texts: Sequence[str]) -> None:
     scope.owner.add(f"self.{name} = nn.ModuleList({local})")
 
 
-# -- Sequential -----------------------------------------------------------------------------------------------------------
+# -- Sequential ---------------------------------------------------------------------------------------------
 
 
 @builder(SEQUENTIALS, "Sequential of arguments")
@@ -132,7 +132,7 @@ def sequential_add(scope: Scope, name: str, texts: Sequence[str]) -> None:
         scope.owner.add(f'self.{name}.add_module("{index}", {text})')
 
 
-# -- ModuleDict -----------------------------------------------------------------------------------------------------------
+# -- ModuleDict ---------------------------------------------------------------------------------------------
 
 
 @builder(DICTS, "ModuleDict of a literal")
@@ -154,7 +154,7 @@ def dict_comprehension(scope: Scope, name: str, texts: Sequence[str]) -> None:
     scope.owner.add(f"self.{name} = nn.ModuleDict({{key: {_uniform(texts)} for key in ({keys})}})")
 
 
-# -- using them -----------------------------------------------------------------------------------------------------------
+# -- using them ---------------------------------------------------------------------------------------------
 
 
 def build(scope: Scope, table: dict[str, Builder], name: str, texts: Sequence[str]) -> None:
@@ -175,7 +175,9 @@ def stack(scope: Scope, x: Tensor, count: int, *, serial: bool) -> list[Layer]:
     return ops.series(scope, x, count) if serial else ops.parallel(scope, x, count)
 
 
-def module_list(scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers") -> tuple[str, list[Layer]]:
+def module_list(
+    scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers"
+) -> tuple[str, list[Layer]]:
     """A ModuleList whose members fit `x`: one after the other, or side by side."""
     layers = stack(scope, x, count, serial=serial)
     name = scope.owner.fresh(stem)

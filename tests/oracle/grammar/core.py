@@ -1,8 +1,8 @@
 """The writer under the grammar: tensors with a scale owner, classes being filled, and the body being written.
 
-A *piece* of grammar is a function that takes a `Scope` and writes a few statements into it. It describes what it wrote
-by the tensors it leaves in `Scope.pool`: their text, shape and *origin*, the name of whoever decides their scale.
-Origins inside a class are relative to its instance and are rebased where an instance is called.
+A *piece* of grammar is a function that takes a `Scope` and writes a few statements into it. It describes what
+it wrote by the tensors it leaves in `Scope.pool`: their text, shape and *origin*, the name of whoever decides
+their scale. Origins inside a class are relative to its instance and are rebased where an instance is called.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from tests.oracle.grammar.names import Imports, choose_styles
 
@@ -60,7 +61,9 @@ class Tensor:
         """Whether torch gives both the same range by their values alone, though two observers own them."""
         if self.origin == other.origin:
             return False
-        return self.origin in other.shadows or other.origin in self.shadows or bool(self.shadows & other.shadows)
+        return (
+            self.origin in other.shadows or other.origin in self.shadows or bool(self.shadows & other.shadows)
+        )
 
 
 class Coverage:
@@ -82,7 +85,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Fault:
-    """A planted mistake: its kind, the row and column of the call that shows it, and whether torch raises there."""
+    """A planted mistake: its kind, the call that shows it, and whether torch raises there."""
 
     kind: str
     row: int
@@ -216,12 +219,20 @@ class Scope:
     """The body of one method or function being written."""
 
     def __init__(
-        self, file: SourceFile, cls: ClassText | None, pool: Sequence[Tensor] = (), *, tidy: bool = False, level: int = 0
+        self,
+        file: SourceFile,
+        cls: ClassText | None,
+        pool: Sequence[Tensor] = (),
+        *,
+        tidy: bool = False,
+        level: int = 0,
     ) -> None:
         self.file = file
         self.rng = file.rng
         self.cls = cls
-        self.tidy = tidy  # every result keeps the shape of a feature map, so that it may follow itself in a container
+        self.tidy = (
+            tidy  # every result keeps the shape of a feature map, so that it may follow itself in a container
+        )
         self.level = level  # how many methods and blocks stand around this one
         self.lines: list[str] = []
         self.pool: list[Tensor] = list(pool)
@@ -236,7 +247,7 @@ class Scope:
         found.dead = self.dead
         return found
 
-    # -- writing ---------------------------------------------------------------------------------------------------
+    # -- writing --------------------------------------------------------------------------------------------
 
     def emit(self, *texts: str) -> None:
         """Append statements at the current depth."""
@@ -274,7 +285,7 @@ class Scope:
         self.dead -= 1
         self.pool, self.leaves = pool, leaves
 
-    # -- tensors ---------------------------------------------------------------------------------------------------
+    # -- tensors --------------------------------------------------------------------------------------------
 
     def pick(self, where: Callable[[Tensor], bool] = lambda _: True, *, rank: int | None = 4) -> Tensor:
         """A quantized tensor of the pool, preferably one nothing has used yet."""
@@ -327,7 +338,7 @@ class Scope:
         self.use(tensor)
         self.pool = [each for each in self.pool if each.text != tensor.text]
 
-    # -- trying --------------------------------------------------------------------------------------------------------
+    # -- trying ---------------------------------------------------------------------------------------------
 
     def attempt(self, producer: Callable[[Scope], None]) -> bool:
         """Run a piece; where it turns out not to apply, everything it wrote is taken back."""
@@ -340,7 +351,7 @@ class Scope:
             return False
         return True
 
-    # -- submodules ------------------------------------------------------------------------------------------------
+    # -- submodules -----------------------------------------------------------------------------------------
 
     @property
     def owner(self) -> ClassText:
@@ -362,9 +373,11 @@ class Scope:
         return name
 
 
-def _snapshot(part: Scope | ClassText | SourceFile) -> tuple[object, dict[str, object]]:
+def _snapshot(part: Scope | ClassText | SourceFile) -> tuple[object, dict[str, Any]]:
     kinds = (list, dict, Counter)
-    state = {name: copy(value) for name, value in vars(part).items() if isinstance(value, (*kinds, int, bool))}
+    state = {
+        name: copy(value) for name, value in vars(part).items() if isinstance(value, (*kinds, int, bool))
+    }
     return part, state
 
 
@@ -407,7 +420,7 @@ def rebased(tensor: Tensor, instance: Sequence[str], arguments: Sequence[Tensor]
 
 
 def parameters(names: Sequence[str], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The arguments of a method as its body sees them: same shapes, origins unknown to it, perhaps without negatives."""
+    """The arguments of a method as its body sees them: origins unknown, perhaps without negatives."""
     return [
         replace(tensor, text=name, origin=("arg", str(index)), nonneg=True, shadows=frozenset())
         for index, (name, tensor) in enumerate(zip(names, tensors, strict=True))

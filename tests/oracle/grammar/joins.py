@@ -1,4 +1,7 @@
-"""Every way the grammar lets several tensors meet. To add one, write a function and put `@join("its name")` on it."""
+"""Every way the grammar lets several tensors meet.
+
+To add one, write a function and put `@join("its name")` on it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def join(name: str) -> Callable[[Producer], Producer]:
     return register
 
 
-# -- spellings of the cat family -----------------------------------------------------------------------------------------
+# -- spellings of the cat family ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,9 @@ def raw(
     mark = scope.file.mark("cat-mixed") if mixed(tensors) and not scope.dead else ""
     text = mark + family.template.format(seq=listed(tensors) if seq is None else seq)
     first = tensors[0]
-    return Tensor(text, family.shape(tensors), first.origin, all(each.nonneg for each in tensors), first.shadows)
+    return Tensor(
+        text, family.shape(tensors), first.origin, all(each.nonneg for each in tensors), first.shadows
+    )
 
 
 def functional(scope: Scope, stem: str = "cat") -> str:
@@ -126,7 +131,9 @@ def functional(scope: Scope, stem: str = "cat") -> str:
     return scope.submodule("nnq.FloatFunctional()", scope.rng.choice((stem, "ff", f"{stem}_op")))
 
 
-def observed_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None, name: str | None = None) -> Tensor:
+def observed_cat(
+    scope: Scope, tensors: Sequence[Tensor], seq: str | None = None, name: str | None = None
+) -> Tensor:
     """`FloatFunctional.cat` over `tensors`, as an expression."""
     if confusable(tensors) or not FAMILY["cat: torch.cat({seq}, 1)"].fits(tensors):
         raise NotHere
@@ -149,7 +156,7 @@ def any_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None) -> 
     return raw(scope, tensors, seq)
 
 
-# -- choosing what to join ------------------------------------------------------------------------------------------------
+# -- choosing what to join ----------------------------------------------------------------------------------
 
 
 def small(tensor: Tensor) -> bool:
@@ -166,7 +173,7 @@ def named_feature(scope: Scope) -> Tensor:
 
 
 def partner(scope: Scope, x: Tensor) -> Tensor:
-    """A named tensor of the same shape as `x` and another owner where possible; made on the spot if there is none."""
+    """Another named tensor of the same shape as `x`, made on the spot where there is none."""
     found = [
         each
         for each in scope.pool
@@ -203,7 +210,7 @@ def settle(scope: Scope, value: Tensor) -> Tensor:
     return bound
 
 
-# -- raw joins ------------------------------------------------------------------------------------------------------------
+# -- raw joins ----------------------------------------------------------------------------------------------
 
 
 @join("cat of two")
@@ -244,7 +251,9 @@ def cat_chunks(scope: Scope) -> None:
         raise NotHere
     scope.use(x)
     a, b = scope.fresh("first"), scope.fresh("second")
-    scope.emit(f"{a}, {b} = {scope.rng.choice(('{0}.chunk(2, dim=1)', 'torch.chunk({0}, 2, 1)')).format(x.text)}")
+    scope.emit(
+        f"{a}, {b} = {scope.rng.choice(('{0}.chunk(2, dim=1)', 'torch.chunk({0}, 2, 1)')).format(x.text)}"
+    )
     parts = [replace(x, text=name, shape=ops.put(1, ops.half)(x.shape)) for name in (a, b)]
     scope.keep(*parts)
     settle(scope, raw(scope, parts[::-1]))
@@ -403,7 +412,9 @@ def cat_in_loop(scope: Scope) -> None:
     x = scope.pick_name(lambda each: small(each) and each.channels <= 4)
     c, layers = x.channels, 2
     name = scope.owner.fresh("dense")
-    scope.owner.add(f"self.{name} = nn.ModuleList(nn.Conv2d({c} * (i + 1), {c}, 3, padding=1) for i in range({layers}))")
+    scope.owner.add(
+        f"self.{name} = nn.ModuleList(nn.Conv2d({c} * (i + 1), {c}, 3, padding=1) for i in range({layers}))"
+    )
     mark = scope.file.mark("cat-mixed") if certain(x.origin) and not scope.dead else ""
     with scope.block(f"for conv in self.{name}:"):
         scope.emit(f"{x.text} = {mark}torch.cat([{x.text}, conv({x.text})], 1)")
@@ -415,7 +426,9 @@ def dense_list(scope: Scope) -> None:
     x = scope.pick_name(lambda each: small(each) and each.channels <= 4)
     c, count = x.channels, 2
     name, feats = scope.owner.fresh("dense"), scope.fresh("feats")
-    scope.owner.add(f"self.{name} = nn.ModuleList([nn.Conv2d({c} * (i + 1), {c}, 1) for i in range({count})])")
+    scope.owner.add(
+        f"self.{name} = nn.ModuleList([nn.Conv2d({c} * (i + 1), {c}, 1) for i in range({count})])"
+    )
     made = [x, *(Tensor("", x.shape, own(name, str(index))) for index in range(count))]
     scope.emit(f"{feats} = [{x.text}]")
     mark = "" if scope.dead else scope.file.mark("cat-mixed") if certain(x.origin) else ""
@@ -444,11 +457,13 @@ def shuffle_cat(scope: Scope) -> None:
     joined = scope.bind(raw(scope, [a, b], only=along(1)))
     n, c, h, w = (scope.fresh(stem) for stem in ("batch", "width", "rows", "cols"))
     scope.emit(f"{n}, {c}, {h}, {w} = {joined.text}.size()")
-    scope.emit(f"{joined.text} = {joined.text}.reshape({n}, 2, {c} // 2, {h}, {w}).transpose(1, 2).contiguous()")
+    scope.emit(
+        f"{joined.text} = {joined.text}.reshape({n}, 2, {c} // 2, {h}, {w}).transpose(1, 2).contiguous()"
+    )
     scope.rebind(joined, replace(joined, text=f"{joined.text}.reshape({n}, {c}, {h}, {w})"))
 
 
-# -- observed joins -------------------------------------------------------------------------------------------------------
+# -- observed joins -----------------------------------------------------------------------------------------
 
 
 @join("FloatFunctional.cat")
@@ -496,7 +511,9 @@ def functional_add_relu(scope: Scope) -> None:
 
 @join("FloatFunctional.matmul")
 def functional_matmul(scope: Scope) -> None:
-    x = scope.pick_name(lambda each: small(each) and ops.square(each.shape) and each.shape[2] == each.shape[3])
+    x = scope.pick_name(
+        lambda each: small(each) and ops.square(each.shape) and each.shape[2] == each.shape[3]
+    )
     scope.use(x)
     y = partner(scope, x)
     name = functional(scope, "matmul")
@@ -555,12 +572,17 @@ def top_down(scope: Scope) -> None:
 def functional_dict(scope: Scope) -> None:
     a, b = group(scope)
     name = scope.owner.fresh("ops")
-    scope.owner.add(f'self.{name} = nn.ModuleDict({{"cat": nnq.FloatFunctional(), "add": nnq.FloatFunctional()}})')
+    scope.owner.add(
+        f'self.{name} = nn.ModuleDict({{"cat": nnq.FloatFunctional(), "add": nnq.FloatFunctional()}})'
+    )
     scope.use(a, b)
     added = scope.bind(Tensor(f'self.{name}["add"].add({a.text}, {b.text})', a.shape, own(name, "add")))
     joined = replace(added, text=f'self.{name}["cat"].cat([{added.text}, {a.text}], dim=1)')
     shadows = frozenset({added.origin, a.origin} | a.shadows)
-    settle(scope, replace(joined, shape=ops.put(1, a.channels * 2)(a.shape), origin=own(name, "cat"), shadows=shadows))
+    settle(
+        scope,
+        replace(joined, shape=ops.put(1, a.channels * 2)(a.shape), origin=own(name, "cat"), shadows=shadows),
+    )
 
 
 @join("cat of scalar operators on one tensor")
@@ -577,7 +599,7 @@ def scalar_pair(scope: Scope) -> None:
     settle(scope, raw(scope, made))
 
 
-# -- float islands --------------------------------------------------------------------------------------------------------
+# -- float islands ------------------------------------------------------------------------------------------
 
 
 def dequant(scope: Scope) -> str:
@@ -621,7 +643,13 @@ def float_cat_only(scope: Scope) -> None:
     scope.bind(Tensor(f"self.{back}({name})", shape, own(back), True, twins))
 
 
-FLOAT_OPS = ("torch.softmax({0}, dim=1)", "F.silu({0})", "{0} * 0.7 + 0.1", "torch.exp(-{0}.abs())", "{0} / (1 + {0}.abs())")
+FLOAT_OPS = (
+    "torch.softmax({0}, dim=1)",
+    "F.silu({0})",
+    "{0} * 0.7 + 0.1",
+    "torch.exp(-{0}.abs())",
+    "{0} / (1 + {0}.abs())",
+)
 
 
 @join("float island")

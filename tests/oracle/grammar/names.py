@@ -1,6 +1,6 @@
 """How one generated file spells the library names.
 
-Pieces of the grammar are written with five canonical prefixes (``torch.``, ``nn.``, ``F.``, ``tq.``, ``nnq.``).
+Pieces of the grammar are written with five canonical prefixes (`torch.`, `nn.`, `F.`, `tq.`, `nnq.`).
 `Imports.spell` turns them into the spelling this file uses and remembers the import it needs.
 """
 
@@ -18,7 +18,7 @@ HOME = {
     "nnq": "torch.ao.nn.quantized",
 }
 
-# namespace -> style name -> (import line, prefix); "{name}" in the import line means a from-import of the name itself.
+# namespace -> style -> (import line, prefix); "{name}" in the import line means a from-import of the name
 STYLES: dict[str, dict[str, tuple[str, str]]] = {
     "torch": {
         "import torch": ("import torch", "torch."),
@@ -86,7 +86,9 @@ class Imports:
 
     def lines(self) -> list[str]:
         """The import block: standard library, blank line, torch; each sorted."""
-        gathered = [f"from {module} import {', '.join(sorted(names))}" for module, names in self._from.items()]
+        gathered = [
+            f"from {module} import {', '.join(sorted(names))}" for module, names in self._from.items()
+        ]
         lines = sorted(self._plain | set(gathered), key=_import_order)
         library = [line for line in lines if re.match(r"(import|from) torch\b", line)]
         standard = [line for line in lines if line not in library]
@@ -107,7 +109,9 @@ class Imports:
         style = self._styles[space]
         if "{name}" not in STYLES[space][style][0]:
             return *STYLES[space][style], style
-        plain = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "torch.nn.functional.name"}[space]
+        plain = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "torch.nn.functional.name"}[
+            space
+        ]
         return *STYLES[space][plain], plain
 
     def _from_import(self, space: str, name: str, line: str) -> str:

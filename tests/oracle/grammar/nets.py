@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.oracle.grammar import joins
-from tests.oracle.grammar import statements
+from tests.oracle.grammar import joins, statements
 from tests.oracle.grammar.blocks import add_forward, write_body
 from tests.oracle.grammar.core import BATCH, FLOAT, ClassText, NotHere, Scope, Shape, SourceFile, Tensor, own
 from tests.oracle.grammar.joins import any_cat, listed
 
 INPUT = (BATCH, 4, 8, 8)
 CHOICES = [f"stmt: {name}" for name in ("if and else", "elif chain", "conditional expression", "nested if")]
-RESHAPING = [f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")]
+RESHAPING = [
+    f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")
+]
 
 
 @dataclass
@@ -60,7 +61,7 @@ def fault(name: str) -> Callable[[Opening], Opening]:
     return register
 
 
-# -- inputs ---------------------------------------------------------------------------------------------------------------
+# -- inputs -------------------------------------------------------------------------------------------------
 
 
 def _stub(net: Net, text: str, stem: str = "quant", shape: Shape = INPUT) -> Tensor:
@@ -107,7 +108,9 @@ def star_inputs(net: Net) -> None:
 @opening("list of tensors")
 def list_input(net: Net) -> None:
     net.signature, net.shapes, net.call = "images", [INPUT, INPUT], "list"
-    made = [_stub(net, f"images[{index}]", stem) for index, stem in enumerate(("quant_first", "quant_second"))]
+    made = [
+        _stub(net, f"images[{index}]", stem) for index, stem in enumerate(("quant_first", "quant_second"))
+    ]
     for each, stem in zip(made, ("first_image", "second_image"), strict=True):
         net.scope.bind(each, stem)
 
@@ -157,7 +160,7 @@ def float_parts(net: Net) -> None:
         net.scope.keep(Tensor(text, INPUT, own(name)))
 
 
-# -- results --------------------------------------------------------------------------------------------------------------
+# -- results ------------------------------------------------------------------------------------------------
 
 
 def _dequant(net: Net, tensor: Tensor) -> str:
@@ -198,7 +201,7 @@ def return_list(net: Net, results: Sequence[Tensor]) -> None:
     net.scope.emit(f"return [self.{name}(out) for out in {listed(quantized)}]")
 
 
-# -- planted mistakes -----------------------------------------------------------------------------------------------------
+# -- planted mistakes ---------------------------------------------------------------------------------------
 
 
 @fault("QuantStub on two float tensors")
@@ -249,7 +252,7 @@ def missing_stub(net: Net) -> None:
     _last_words(net, "missing-stub", f"self.{name}(plain)")
 
 
-# -- the class ------------------------------------------------------------------------------------------------------------
+# -- the class ----------------------------------------------------------------------------------------------
 
 
 def flatten_leaves(scope: Scope) -> list[Tensor]:

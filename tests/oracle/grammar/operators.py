@@ -1,7 +1,7 @@
 """One row per spelling of an operator that runs on quantized tensors, and what becomes of the scale.
 
-The rows follow the measured table of torch 2.13: ``keep`` passes the input's scale on, ``own`` has an observer of its own,
-``sigmoid`` and ``tanh`` have torch's constant scales. To add an operator, add a row.
+`keep` passes the input's scale on, `own` has an observer of its own, `sigmoid` and `tanh` have torch's
+constant scales; a test measures every row. To add an operator, add a row.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def half(extent: int) -> int:
 class Row:
     """One spelling of one operator.
 
-    `template` is an expression over ``{x}`` or, for a module, its constructor. ``{c}``, ``{h}``, ``{w}``, ``{n}`` are
-    extents of the input; in a constructor ``{c}`` may become the constructor's parameter.
+    `template` is an expression over `{x}` or, for a module, its constructor. `{c}`, `{h}`, `{w}`, `{n}` are
+    extents of the input; in a constructor `{c}` may become the constructor's parameter.
     """
 
     operator: str
@@ -148,25 +148,39 @@ POINTWISE = [
     *rows("threshold", "F.threshold({x}, 0.1, 0.0)", when=any_rank, sign="nonneg"),
     *rows("leaky_relu", "F.leaky_relu({x}, 0.1)", when=any_rank),
     *rows("gelu", "F.gelu({x})", "nn.GELU()", when=any_rank),
-    *rows("dropout", "F.dropout({x}, 0.2, self.training)", "F.dropout({x}, p=0.1, training=False)", "nn.Dropout(0.2)"),
+    *rows(
+        "dropout",
+        "F.dropout({x}, 0.2, self.training)",
+        "F.dropout({x}, p=0.1, training=False)",
+        "nn.Dropout(0.2)",
+    ),
     *rows("identity", "nn.Identity()", when=any_rank),
     *rows("masked_fill", "{x}.masked_fill({x} < 0, 0.0)", named=True, sign="nonneg"),
     *rows("clone", "{x}.clone()", "torch.clone({x})", "{x}.detach()", "{x}.contiguous()", when=any_rank),
 ]
 
 POOLS = [
-    *rows("max_pool", "F.max_pool2d({x}, 3, stride=1, padding=1)", "torch.max_pool2d({x}, 3, 1, 1)", when=square),
+    *rows(
+        "max_pool", "F.max_pool2d({x}, 3, stride=1, padding=1)", "torch.max_pool2d({x}, 3, 1, 1)", when=square
+    ),
     *rows("max_pool", "nn.MaxPool2d(3, stride=1, padding=1)", when=square),
     *rows("max_pool", "F.max_pool2d({x}, 2)", "nn.MaxPool2d(2)", when=square, shape=plane(half)),
     *rows("max_pool", "F.max_pool1d({x}.flatten(2), 3, stride=1, padding=1)", when=square, shape=flat(2)),
     *rows("avg_pool", "F.avg_pool2d({x}, 3, stride=1, padding=1)", "nn.AvgPool2d(3, 1, 1)", when=square),
     *rows("avg_pool", "F.avg_pool2d({x}, 2)", when=square, shape=plane(half)),
-    *rows("adaptive_avg_pool", "F.adaptive_avg_pool2d({x}, (1, 1))", "nn.AdaptiveAvgPool2d(1)", shape=plane(lambda _: 1)),
+    *rows(
+        "adaptive_avg_pool",
+        "F.adaptive_avg_pool2d({x}, (1, 1))",
+        "nn.AdaptiveAvgPool2d(1)",
+        shape=plane(lambda _: 1),
+    ),
     *rows("adaptive_avg_pool", "nn.AdaptiveAvgPool2d((2, 2))", when=square, shape=plane(lambda _: 2)),
 ]
 
 REDUCTIONS = [
-    *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square),
+    *rows(
+        "mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square
+    ),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
     *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
     *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square, sign="nonneg"),
@@ -189,9 +203,23 @@ SPATIAL = [
     ),
     *rows("interpolate", 'F.interpolate({x}, scale_factor=0.5, mode="area")', when=big, shape=plane(half)),
     *rows("interpolate", 'F.interpolate({x}, size={x}.shape[2:], mode="nearest")', when=small, named=True),
-    *rows("grid_sample", "F.grid_sample({x}, torch.zeros({n}, {h}, {w}, 2), align_corners=False)", when=square),
-    *rows("pad", "F.pad({x}, (1, 1, 1, 1))", 'F.pad({x}, [1, 1, 1, 1], mode="reflect")', when=small, shape=plane(lambda n: n + 2)),
-    *rows("pixel_shuffle", "F.pixel_shuffle({x}, 2)", "nn.PixelShuffle(2)", when=both(channels(4), small), shape=lambda s: (s[0], s[1] // 4, s[2] * 2, s[3] * 2)),
+    *rows(
+        "grid_sample", "F.grid_sample({x}, torch.zeros({n}, {h}, {w}, 2), align_corners=False)", when=square
+    ),
+    *rows(
+        "pad",
+        "F.pad({x}, (1, 1, 1, 1))",
+        'F.pad({x}, [1, 1, 1, 1], mode="reflect")',
+        when=small,
+        shape=plane(lambda n: n + 2),
+    ),
+    *rows(
+        "pixel_shuffle",
+        "F.pixel_shuffle({x}, 2)",
+        "nn.PixelShuffle(2)",
+        when=both(channels(4), small),
+        shape=lambda s: (s[0], s[1] // 4, s[2] * 2, s[3] * 2),
+    ),
     *rows("channel_shuffle", "torch.channel_shuffle({x}, 2)", "nn.ChannelShuffle(2)", when=channels(2)),
 ]
 
@@ -204,12 +232,21 @@ LAYOUT = [
     *rows("unsqueeze", "{x}.unsqueeze(1)", "torch.unsqueeze({x}, 1)", shape=insert(1)),
     *rows("squeeze", "{x}.unsqueeze(1).squeeze(1)", "torch.squeeze({x}.unsqueeze(1), 1)"),
     *rows("slice", "{x}[:, :2]", when=channels(2), shape=put(1, 2)),
-    *rows("slice", "{x}[:, 1:, ::2]", when=both(channels(2), square), shape=lambda s: (s[0], s[1] - 1, (s[2] + 1) // 2, s[3])),
+    *rows(
+        "slice",
+        "{x}[:, 1:, ::2]",
+        when=both(channels(2), square),
+        shape=lambda s: (s[0], s[1] - 1, (s[2] + 1) // 2, s[3]),
+    ),
     *rows("slice", "{x}[..., 0]", shape=drop(3)),
     *rows("index", "{x}[:, -1]", shape=drop(1)),
     *rows("index", "{x}[:, [0, 1]]", when=channels(2), shape=put(1, 2)),
-    *rows("chunk", "{x}.chunk(2, 1)[0]", "torch.chunk({x}, 2, dim=1)[-1]", when=channels(2), shape=put(1, half)),
-    *rows("split", "{x}.split(2, dim=1)[0]", "torch.split({x}, 2, dim=1)[0]", when=channels(2), shape=put(1, 2)),
+    *rows(
+        "chunk", "{x}.chunk(2, 1)[0]", "torch.chunk({x}, 2, dim=1)[-1]", when=channels(2), shape=put(1, half)
+    ),
+    *rows(
+        "split", "{x}.split(2, dim=1)[0]", "torch.split({x}, 2, dim=1)[0]", when=channels(2), shape=put(1, 2)
+    ),
     *rows("expand", "{x}[:1].expand({n}, -1, -1, -1).contiguous()"),
     *rows("repeat", "{x}.repeat(1, 2, 1, 1)", when=lambda s: image(s) and s[1] <= 8, shape=put(1, double)),
     *rows("flip", "{x}.flip(3)", "torch.flip({x}, [2])"),
@@ -224,8 +261,19 @@ LAYOUT = [
 ]
 
 FIXED = [
-    *rows("sigmoid", "torch.sigmoid({x})", "{x}.sigmoid()", "F.sigmoid({x})", "nn.Sigmoid()", scale="sigmoid", when=any_rank, sign="nonneg"),
-    *rows("hardsigmoid", "F.hardsigmoid({x})", "nn.Hardsigmoid()", scale="sigmoid", when=any_rank, sign="nonneg"),
+    *rows(
+        "sigmoid",
+        "torch.sigmoid({x})",
+        "{x}.sigmoid()",
+        "F.sigmoid({x})",
+        "nn.Sigmoid()",
+        scale="sigmoid",
+        when=any_rank,
+        sign="nonneg",
+    ),
+    *rows(
+        "hardsigmoid", "F.hardsigmoid({x})", "nn.Hardsigmoid()", scale="sigmoid", when=any_rank, sign="nonneg"
+    ),
     *rows("tanh", "torch.tanh({x})", "{x}.tanh()", "F.tanh({x})", "nn.Tanh()", scale="tanh", when=any_rank),
 ]
 
@@ -233,10 +281,30 @@ OWN = [
     *rows("conv2d", "nn.Conv2d({c}, {c}, 1)", "nn.Conv2d({c}, {c}, 3, padding=1)", scale="own", sign="free"),
     *rows("conv2d", "nn.Conv2d({c}, {c}, kernel_size=3, padding=1, bias=False)", scale="own", sign="free"),
     *rows("conv2d", "nn.Conv2d({c}, {c}, 3, padding=1, groups={c})", scale="own", sign="free"),
-    *rows("conv2d", 'nn.Conv2d({c}, {c}, 3, padding=1, padding_mode="reflect")', scale="own", sign="free", when=square),
-    *rows("conv1d", "nn.Conv1d({c}, {c}, 3, padding=1)", scale="own", sign="free", when=lambda s: len(s) == 3),
-    *rows("conv_transpose2d", "nn.ConvTranspose2d({c}, {c}, 3, padding=1)", scale="own", sign="free", engine="qnnpack"),
-    *rows("linear", "nn.Linear({w}, {w})", scale="own", sign="free", when=lambda s: len(s) in (2, 3, 4) and s[-1] <= 64),
+    *rows(
+        "conv2d",
+        'nn.Conv2d({c}, {c}, 3, padding=1, padding_mode="reflect")',
+        scale="own",
+        sign="free",
+        when=square,
+    ),
+    *rows(
+        "conv1d", "nn.Conv1d({c}, {c}, 3, padding=1)", scale="own", sign="free", when=lambda s: len(s) == 3
+    ),
+    *rows(
+        "conv_transpose2d",
+        "nn.ConvTranspose2d({c}, {c}, 3, padding=1)",
+        scale="own",
+        sign="free",
+        engine="qnnpack",
+    ),
+    *rows(
+        "linear",
+        "nn.Linear({w}, {w})",
+        scale="own",
+        sign="free",
+        when=lambda s: len(s) in (2, 3, 4) and s[-1] <= 64,
+    ),
     *rows("batch_norm", "nn.BatchNorm2d({c})", scale="own", sign="free"),
     *rows("leaky_relu", "nn.LeakyReLU(0.1)", scale="own", sign="signed"),
     *rows("hardswish", "nn.Hardswish()", scale="own", sign="signed"),
@@ -376,8 +444,10 @@ def series(scope: Scope, x: Tensor, count: int, test: Callable[[Row], bool] = mo
 
 
 def parallel(scope: Scope, x: Tensor, count: int, test: Callable[[Row], bool] = movable) -> list[Layer]:
-    """Layers that each fit `x`; none of them observes without parameters, as two such make one value of one tensor."""
-    return [layer(scope, x, lambda row: test(row) and (weighted(row) or row.scale != "own")) for _ in range(count)]
+    """Layers that each fit `x`; none observes without parameters, as two such make one value."""
+    return [
+        layer(scope, x, lambda row: test(row) and (weighted(row) or row.scale != "own")) for _ in range(count)
+    ]
 
 
 def constructors(stack: list[Layer]) -> str:

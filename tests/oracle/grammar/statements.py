@@ -1,4 +1,7 @@
-"""Every kind of statement the grammar writes. To add one, write a function and put `@statement("its name")` on it."""
+"""Every kind of statement the grammar writes.
+
+To add one, write a function and put `@statement("its name")` on it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def values(scope: Scope, count: int) -> list[Tensor]:
     return [same(scope, each) for each in group(scope, count)]
 
 
-# -- assignments ----------------------------------------------------------------------------------------------------------
+# -- assignments --------------------------------------------------------------------------------------------
 
 
 @statement("assignment")
@@ -225,7 +228,7 @@ def two_values(scope: Scope) -> None:
     scope.keep(replace(x, text=value, shape=ops.drop(1)(x.shape)))
 
 
-# -- choices --------------------------------------------------------------------------------------------------------------
+# -- choices ------------------------------------------------------------------------------------------------
 
 
 def _arms(scope: Scope, headers: Sequence[str], taken: int, x: Tensor, name: str) -> Tensor:
@@ -300,7 +303,9 @@ def match_string(scope: Scope) -> None:
     x = named_feature(scope)
     mode = scope.constant("style", '"wide"')
     with scope.block(f"match self.{mode}:"):
-        made = _arms(scope, ('case "narrow":', 'case "wide" | "full":', "case _:"), 1, x, scope.fresh("styled"))
+        made = _arms(
+            scope, ('case "narrow":', 'case "wide" | "full":', "case _:"), 1, x, scope.fresh("styled")
+        )
     scope.keep(made)
 
 
@@ -356,7 +361,7 @@ def with_block(scope: Scope) -> None:
     scope.keep(made.named(name))
 
 
-# -- loops ----------------------------------------------------------------------------------------------------------------
+# -- loops --------------------------------------------------------------------------------------------------
 
 
 def _through(scope: Scope, x: Tensor, name: str, stack: list[ops.Layer]) -> None:
@@ -405,7 +410,10 @@ def for_zip(scope: Scope) -> None:
     with scope.block(f"for lateral, feat_in in zip(self.{name}, {listed(inputs)}):"):
         scope.emit(f"{outs}.append(lateral(feat_in))")
     scope.use(*inputs)
-    made = [layer.call(x, f"{outs}[{i}]", name, str(i)) for i, (layer, x) in enumerate(zip(stack, inputs, strict=True))]
+    made = [
+        layer.call(x, f"{outs}[{i}]", name, str(i))
+        for i, (layer, x) in enumerate(zip(stack, inputs, strict=True))
+    ]
     settle(scope, any_cat(scope, made, outs))
 
 
@@ -518,7 +526,9 @@ def for_literal(scope: Scope) -> None:
     made = values(scope, 2)
     outs, item = scope.fresh("acts"), scope.fresh("item")
     scope.emit(f"{outs} = []")
-    row = ops.choose_row(scope, made[0], lambda each: each.shape is ops.same and not each.module and not each.named)
+    row = ops.choose_row(
+        scope, made[0], lambda each: each.shape is ops.same and not each.module and not each.named
+    )
     scope.cover(row.key)
     with scope.block(f"for {item} in ({made[0].text}, {made[1].text}):"):
         scope.emit(f"{outs}.append({ops.fill(row, made[0].named(item))})")
@@ -564,7 +574,7 @@ def loop_keys(scope: Scope) -> None:
     scope.replace(x, stack[1].call(made, x.text, name, KEYS[1]))
 
 
-# -- lists and dictionaries -----------------------------------------------------------------------------------------------
+# -- lists and dictionaries ---------------------------------------------------------------------------------
 
 
 @statement("list append")
@@ -717,7 +727,7 @@ def dictionary_comprehension(scope: Scope) -> None:
     settle(scope, any_cat(scope, parts))
 
 
-# -- submodules -----------------------------------------------------------------------------------------------------------
+# -- submodules ---------------------------------------------------------------------------------------------
 
 
 @statement("call of a Sequential")
@@ -807,7 +817,10 @@ def dict_key(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_dict(scope, x, 2, serial=False)
     scope.use(x)
-    made = [each.call(x, f'self.{name}["{key}"]({x.text})', name, key) for key, each in zip(KEYS, stack, strict=False)]
+    made = [
+        each.call(x, f'self.{name}["{key}"]({x.text})', name, key)
+        for key, each in zip(KEYS, stack, strict=False)
+    ]
     settle(scope, any_cat(scope, made))
 
 
@@ -873,7 +886,7 @@ def class_variable(scope: Scope) -> None:
     settle(scope, any_cat(scope, [made, x]))
 
 
-# -- functions ------------------------------------------------------------------------------------------------------------
+# -- functions ----------------------------------------------------------------------------------------------
 
 
 def _inside(scope: Scope, tensors: Sequence[Tensor], names: Sequence[str], cls: bool) -> Scope:
@@ -885,7 +898,9 @@ def _inside(scope: Scope, tensors: Sequence[Tensor], names: Sequence[str], cls: 
 
 
 def _method(scope: Scope, name: str, signature: str, body: Scope, *decorators: str) -> None:
-    scope.owner.methods.append([*decorators, f"def {name}({signature}):", *(f"    {line}" for line in body.lines)])
+    scope.owner.methods.append(
+        [*decorators, f"def {name}({signature}):", *(f"    {line}" for line in body.lines)]
+    )
 
 
 def _function(scope: Scope, name: str, signature: str, body: Scope) -> None:
@@ -1155,7 +1170,9 @@ def named_tuple(scope: Scope) -> None:
     made = values(scope, 2)
     kind = scope.file.fresh("Features")
     scope.file.imports.standard("from typing import NamedTuple")
-    scope.file.functions.append([f"class {kind}(NamedTuple):", "    low: torch.Tensor", "    high: torch.Tensor"])
+    scope.file.functions.append(
+        [f"class {kind}(NamedTuple):", "    low: torch.Tensor", "    high: torch.Tensor"]
+    )
     name = scope.fresh("bundle")
     scope.emit(f"{name} = {kind}({made[0].text}, high={made[1].text})")
     settle(scope, any_cat(scope, [made[0].named(f"{name}.low"), made[1].named(f"{name}.high")]))
@@ -1166,7 +1183,9 @@ def data_class(scope: Scope) -> None:
     made = values(scope, 2)
     kind = scope.file.fresh("Outputs")
     scope.file.imports.standard("from dataclasses import dataclass")
-    scope.file.functions.append(["@dataclass", f"class {kind}:", "    main: torch.Tensor", "    aux: torch.Tensor"])
+    scope.file.functions.append(
+        ["@dataclass", f"class {kind}:", "    main: torch.Tensor", "    aux: torch.Tensor"]
+    )
     name = scope.fresh("record")
     scope.emit(f"{name} = {kind}(main={made[0].text}, aux={made[1].text})")
     settle(scope, any_cat(scope, [made[0].named(f"{name}.main"), made[1].named(f"{name}.aux")]))
