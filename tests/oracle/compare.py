@@ -19,6 +19,9 @@ from tests.oracle.truth import Cat, Label, Truth
 CAT_NAMES = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
 FLOAT = "float"
 
+Site = dict[str, Any]
+Position = tuple[int, int]
+Path = tuple[int, ...]
 Split = tuple[int | str, ...]
 """Inputs in order: `"float"`, the number of the first input with the same scale, or `"?"` if not known."""
 
@@ -48,10 +51,11 @@ class Unit:
 
 @dataclass
 class Comparison:
-    """The units of one file."""
+    """The units of one file, scales that clash between cats, and rows of cats in the map that never ran."""
 
     units: list[Unit] = field(default_factory=list)
     clashes: list[str] = field(default_factory=list)
+    idle: list[int] = field(default_factory=list)
 
     def counts(self) -> Counter[Verdict]:
         return Counter(unit.verdict for unit in self.units)
@@ -79,7 +83,7 @@ def split_of_cat(cat: Cat) -> Split:
     return split(cat.inputs)
 
 
-def split_of_site(site: dict[str, Any]) -> Split:
+def split_of_site(site: Site) -> Split:
     """What the map says of the inputs of one site."""
     labels: list[Hashable | None] = []
     for index, each in enumerate(site["inputs"]):
@@ -97,7 +101,7 @@ def split_of_site(site: dict[str, Any]) -> Split:
     return tuple("?" if index in unknown else each for index, each in enumerate(found))
 
 
-def is_cat(site: dict[str, Any]) -> bool:
+def is_cat(site: Site) -> bool:
     return site["op"] in CAT_NAMES or site["spelling"].rsplit(".", 1)[-1] in CAT_NAMES
 
 
@@ -142,7 +146,8 @@ def _joins_apart(claim: Split, truth: Split) -> bool:
 
 
 def _other_domains(claim: Split, torch: Sequence[Split]) -> bool:
-    return all(_domains(claim) != _domains(each) for each in torch)
+    comparable = [each for each in torch if len(each) == len(claim)]
+    return bool(comparable) and all(_domains(claim) != _domains(each) for each in comparable)
 
 
 def _domains(labels: Split) -> tuple[bool, ...]:
@@ -154,44 +159,57 @@ def _domains(labels: Split) -> tuple[bool, ...]:
 
 def compare(found: dict[str, Any], truth: Truth, root: str = "Net") -> Comparison:
     """Judge every cat that torch ran."""
-    sites = [
-        site for each in found["roots"] if each["name"] == root for site in each["sites"] if is_cat(site)
-    ]
-    by_place: dict[tuple[int, int], dict[tuple[int, ...], list[dict[str, Any]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for site in sites:
-        by_place[site["row"], site["column"]][path_rows(site["call_path"])].append(site)
-    ran: dict[tuple[int, int], dict[tuple[int, ...], list[Cat]]] = defaultdict(lambda: defaultdict(list))
-    for cat in truth.cats:
-        ran[cat.place.row, cat.place.column][tuple(step.row for step in cat.path)].append(cat)
+    listed = sites_by_call(found, root)
+    ran = cats_by_call(truth)
     result = Comparison()
-    pairs: list[tuple[Cat, dict[str, Any]]] = []
-    for (row, column), paths in ran.items():
+    pairs: list[tuple[Cat, Site]] = []
+    for place, paths in ran.items():
         for path, cats in paths.items():
-            matched = by_place[row, column].get(path)
-            note = "" if matched else _why_missing(by_place[row, column])
-            if matched is None and len(paths) == len(by_place[row, column]) == 1:
-                (matched,) = by_place[row, column].values()
-            unit_sites = matched or []
+            sites, note = _match(listed.get(place, {}), path, alone=len(paths) == 1)
             torch = _distinct(split_of_cat(cat) for cat in cats)
-            qlsp = _distinct(split_of_site(site) for site in unit_sites)
-            result.units.append(Unit(row, column, path, judge(torch, qlsp), torch, qlsp, note))
-            if len(cats) == len(unit_sites) == 1 and len(cats[0].inputs) == len(unit_sites[0]["inputs"]):
-                pairs.append((cats[0], unit_sites[0]))
+            qlsp = _distinct(split_of_site(site) for site in sites)
+            result.units.append(Unit(*place, path, judge(torch, qlsp), torch, qlsp, note))
+            if len(cats) == len(sites) == 1 and len(cats[0].inputs) == len(sites[0]["inputs"]):
+                pairs.append((cats[0], sites[0]))
     result.clashes = clashes(pairs)
+    if truth.failure is None:
+        result.idle = sorted(row for row, column in listed if (row, column) not in ran)
     return result
 
 
-def _why_missing(paths: dict[tuple[int, ...], list[dict[str, Any]]]) -> str:
-    return f"other call paths: {sorted(paths)}" if paths else "no site"
+def sites_by_call(found: dict[str, Any], root: str) -> dict[Position, dict[Path, list[Site]]]:
+    """The cats of the map by row and column, then by call path."""
+    grouped: dict[Position, dict[Path, list[Site]]] = defaultdict(lambda: defaultdict(list))
+    for each in found["roots"]:
+        for site in each["sites"]:
+            if each["name"] == root and is_cat(site):
+                grouped[site["row"], site["column"]][path_rows(site["call_path"])].append(site)
+    return grouped
+
+
+def cats_by_call(truth: Truth) -> dict[Position, dict[Path, list[Cat]]]:
+    """The cats that ran by row and column, then by call path."""
+    grouped: dict[Position, dict[Path, list[Cat]]] = defaultdict(lambda: defaultdict(list))
+    for cat in truth.cats:
+        grouped[cat.place.row, cat.place.column][tuple(step.row for step in cat.path)].append(cat)
+    return grouped
+
+
+def _match(paths: dict[Path, list[Site]], path: Path, *, alone: bool) -> tuple[list[Site], str]:
+    """The sites of a call path. A call with one path on both sides needs no equal rows."""
+    if path in paths:
+        return paths[path], ""
+    if alone and len(paths) == 1:
+        (sites,) = paths.values()
+        return sites, ""
+    return [], f"other call paths: {sorted(paths)}" if paths else "no site"
 
 
 def _distinct(splits: Iterable[Split]) -> tuple[Split, ...]:
     return tuple(dict.fromkeys(splits))
 
 
-def clashes(pairs: Iterable[tuple[Cat, dict[str, Any]]]) -> list[str]:
+def clashes(pairs: Iterable[tuple[Cat, Site]]) -> list[str]:
     """Scales that the map calls equal at different cats and torch does not."""
     seen: dict[str, tuple[Label, int]] = {}
     found = []

@@ -163,6 +163,7 @@ def show(report: Report, *, limit: int = 40) -> None:
         print(f"  {verdict.value:16} {counts[verdict]}")
     print(f"  {'scale clashes':16} {len(report.clashes())}")
     print(f"  {'inspect errors':16} {len(report.errors())}")
+    print(f"  {'idle cats':16} {sum(len(case.comparison.idle) for case in report.cases)}")
     print("seconds: " + ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()))
     _show_disagreements(report, limit)
     _show_faults(report)
@@ -174,6 +175,8 @@ def _show_disagreements(report: Report, limit: int) -> None:
     for case in report.cases:
         if case.error:
             lines.append(f"{case.path.name}: {case.error}")
+        if case.comparison.idle:
+            lines.append(f"{case.path.name}: cats that never run, rows {case.comparison.idle}")
         for text in case.comparison.clashes:
             lines.append(f"{case.path.name}: {text}")
         for unit in case.comparison.units:

@@ -116,6 +116,11 @@ def test_scales_are_held_against_each_other_across_cats() -> None:
     assert len(compare(found, Truth([_cat(3, (), A, A), _cat(4, (), B, B)])).clashes) == 2
 
 
+def test_cats_that_never_run_are_noticed() -> None:
+    found = _map(_site(3, [], ("quantized", "a")), _site(9, [], ("quantized", "a")))
+    assert compare(found, Truth([_cat(3, (), A)])).idle == [9]
+
+
 def test_float_inputs_must_be_float() -> None:
     found = _map(_site(3, [], ("float", None), ("float", None)))
     assert compare(found, Truth([_cat(3, (), None, None)])).units[0].verdict is Verdict.EQUAL
