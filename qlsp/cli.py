@@ -156,7 +156,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
     from qlsp.engine import check
 
-    result = check([*texts, *(path for path in files.paths if path not in texts)], config, texts)
+    paths = [*texts, *(path for path in files.paths if path not in texts)]
+    result = check(paths, config, texts, files.named | set(texts))
     diagnostics = [*unreadable, *result.diagnostics]
     report = _report(arguments, result, diagnostics)
     _write(report, arguments.output_file)
@@ -224,6 +225,7 @@ class Collection:
     """The files to check, and what to say about the named paths that gave none."""
 
     paths: list[str] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
     complaints: list[str] = field(default_factory=list)
     failed: bool = False
 
@@ -247,6 +249,7 @@ def collect(named: Iterable[str], config: Config) -> Collection:
             continue
         elif os.path.lexists(path):
             files = [path]
+            found.named.add(path)
         else:
             found.fail(f"{path}: no such file or folder")
             continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from qlsp.analysis.facts import Facts
 from qlsp.analysis.interpreter import Interpreter
@@ -14,18 +14,16 @@ from qlsp.analysis.program import ModuleModel
 from qlsp.analysis.roots import analyze_module
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.torch_eager import EAGER
-from qlsp.config import Config, selected
+from qlsp.config import Config, selected, severity_of
 from qlsp.diagnostics import Diagnostic, Message, Related, Severity
 from qlsp.project import Project
+from qlsp.triage import relevant
 from qlsp.qmap import MapRoot, map_root
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
 from qlsp.statistics import Statistics, collect
 from qlsp.text import LineIndex, Place, Source, SourceError, Span
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Workflow
-
-MARKERS = (b"quant", b"Quant")
-"""A file without any of these cannot hold a root: it is read, not analysed, unless a root reaches it."""
 
 RECURSION_LIMIT = 12_000
 
@@ -45,6 +43,7 @@ class Analysis:
     """The facts of a set of files."""
 
     project: Project
+    loaded: dict[str, ModuleModel] = field(default_factory=dict)
     modules: dict[str, ModuleModel] = field(default_factory=dict)
     facts: list[Facts] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -68,19 +67,34 @@ class Analysis:
 
 
 def check(
-    paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None
+    paths: Sequence[str],
+    config: Config,
+    texts: Mapping[str, str] | None = None,
+    named: Collection[str] = (),
 ) -> CheckResult:
-    """Check files. ``texts`` gives the content of files that are not (or not yet) on disk."""
+    """Check files. ``texts`` gives the content of files that are not (or not yet) on disk; ``named`` are the
+    files that the user named one by one: their syntax is checked even if nothing in them is about
+    quantization."""
     analysis = analyze(paths, config, texts)
     findings, crashed = _run_rules(analysis, config)
     wanted = set(paths)
     diagnostics = [d for d in findings if d.place.path in wanted]
-    diagnostics.extend(_file_problems(analysis, config))
+    diagnostics.extend(_file_problems(analysis, config, named))
+    diagnostics = [each for d in diagnostics if (each := _configured(d, config)) is not None]
     unique = {(d.place.path, d.place.span, d.code): d for d in sorted(diagnostics, key=_importance)}
     ordered = sorted(unique.values(), key=lambda d: (d.place.path, d.place.span.start, d.code))
     counts = Counter(d.code for d in ordered)
-    statistics = collect(analysis.modules, analysis.facts, analysis.place, ordered, len(paths), counts)
+    statistics = collect(analysis.modules, analysis.facts, analysis.place, ordered, len(paths), counts, EAGER)
     return CheckResult(tuple(ordered), analysis.project.sources, statistics, crashed)
+
+
+def _configured(diagnostic: Diagnostic, config: Config) -> Diagnostic | None:
+    """The diagnostic as the configuration wants it: left out for this file, or of another severity."""
+    meta = next(rule.meta for rule in all_rules() if rule.meta.code == diagnostic.code)
+    if not selected(config, meta, diagnostic.place.path):
+        return None
+    severity = severity_of(config, meta, diagnostic.severity)
+    return None if severity is None else replace(diagnostic, severity=severity)
 
 
 def _importance(diagnostic: Diagnostic) -> int:
@@ -92,49 +106,17 @@ def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | Non
     project = Project(config.src, texts)
     analysis = Analysis(project)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    loaded: dict[str, ModuleModel] = {}
+    loaded = analysis.loaded
     for path in paths:
         try:
             loaded[path] = project.load(path)
         except SourceError as error:
             analysis.unreadable[path] = str(error)
-    for path in _relevant(loaded):
+    for path in relevant(loaded):
         module = analysis.modules[path] = loaded[path]
         machine = Interpreter(project, EAGER)
         analysis.facts.extend(analyze_module(machine, module, _workflow(config), _mode(config)))
     return analysis
-
-
-def _relevant(loaded: Mapping[str, ModuleModel]) -> list[str]:
-    """The files with a marker, and those that import one of them, directly or not."""
-    relevant = {path for path, module in loaded.items() if _marked(module)}
-    names = {loaded[path].name for path in relevant}
-    rest = set(loaded) - relevant
-    while True:
-        found = {path for path in rest if _imports(loaded[path], names)}
-        if not found:
-            return [path for path in loaded if path in relevant]
-        relevant |= found
-        rest -= found
-        names = {loaded[path].name for path in found}
-
-
-def _imports(module: ModuleModel, names: set[str]) -> bool:
-    """True if the file imports a module of one of these dotted names; a cheap test comes first."""
-    text = module.syntax.source.segments[0].text
-    if not any(name.rpartition(".")[2] in text for name in names):
-        return False
-    for target in [*module.imports.values(), *module.stars]:
-        parts = target.split(".")
-        if any(".".join(parts[:length]) in names for length in range(1, len(parts) + 1)):
-            return True
-    return False
-
-
-def _marked(module: ModuleModel) -> bool:
-    return any(
-        marker.decode() in segment.text for segment in module.syntax.source.segments for marker in MARKERS
-    )
 
 
 def _workflow(config: Config) -> Workflow | None:
@@ -182,7 +164,7 @@ def _crash(analysis: Analysis, rule: Rule, facts: Facts, error: Exception) -> Di
     return Diagnostic("QL003", "rule-crashed", message, Severity.ERROR, place)
 
 
-def _file_problems(analysis: Analysis, config: Config) -> list[Diagnostic]:
+def _file_problems(analysis: Analysis, config: Config, named: Collection[str]) -> list[Diagnostic]:
     meta = next(rule.meta for rule in all_rules() if rule.meta.code == "QL001")
     if not selected(config, meta):
         return []
@@ -190,7 +172,9 @@ def _file_problems(analysis: Analysis, config: Config) -> list[Diagnostic]:
     for path, error in analysis.unreadable.items():
         message = Message.of("unreadable-file", error=error)
         found.append(Diagnostic(meta.code, meta.name, message, meta.severity, Place(path, Span(0, 0))))
-    for path, module in analysis.modules.items():
+    for path, module in analysis.loaded.items():
+        if path not in analysis.modules and path not in named:
+            continue
         for problem in module.syntax.problems():
             message = Message.of("syntax-error", error=problem.message)
             place = Place(path, problem.span)

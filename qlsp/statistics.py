@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import libcst as cst
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.analysis.program import ModuleModel
 from qlsp.analysis.scales import Scales, is_cat
-from qlsp.backends.torch_eager import EAGER
+from qlsp.analysis.sites import sites
+from qlsp.backends.spec import Backend
 from qlsp.diagnostics import Diagnostic
 from qlsp.ops.spec import Role
-from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import ChunkError, Unit, walk
 from qlsp.text import Place
 from qlsp.values.value import Domain, SpanId, Tensor, Unknown
 
@@ -37,6 +34,7 @@ def collect(
     diagnostics: Iterable[Diagnostic],
     files: int,
     findings: Mapping[str, int],
+    backend: Backend,
 ) -> Statistics:
     """Compare the calls that the text shows with what the facts decide."""
     calls: dict[SpanId, list[tuple[Facts, Scales, OpCall]]] = {}
@@ -48,8 +46,9 @@ def collect(
     decided: dict[str, int] = {"cat": 0, "stub": 0}
     found: dict[str, int] = {"cat": 0, "stub": 0}
     undecided = []
+    quantizing = {span for span, reached in calls.items() if _quantizes(reached)}
     for module in modules.values():
-        for kind, span in sites(module, calls):
+        for kind, span in sites(module, backend, quantizing):
             found[kind] += 1
             where = place(span)
             reason = _reason(kind, calls.get(span, []))
@@ -61,74 +60,8 @@ def collect(
     return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings))
 
 
-def sites(
-    module: ModuleModel, calls: Mapping[SpanId, list[tuple[Facts, Scales, OpCall]]]
-) -> Iterator[tuple[str, SpanId]]:
-    """Concatenations and stub calls in the text of a file, whether or not a root reaches them."""
-    for unit in module.syntax.all_units.values():
-        if unit.members:
-            continue
-        try:
-            node = unit.node
-        except ChunkError:
-            continue
-        stubs = _stub_names(module)
-        for inner in walk(node):
-            if isinstance(inner, cst.Call):
-                kind = _kind(module, inner, stubs)
-                span = SpanId(unit.path, unit.index, unit.ordinal(inner))
-                if kind is None and any(c.spec.role is Role.QUANTIZE for _, _, c in calls.get(span, [])):
-                    kind = "stub"
-                if kind is not None:
-                    yield kind, span
-
-
-def _kind(module: ModuleModel, node: cst.Call, stubs: frozenset[str]) -> str | None:
-    name = dotted(node.func)
-    if name is None:
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "cat":
-            return "cat"
-        return None
-    first, _, rest = name.partition(".")
-    if first in module.imports:
-        row = EAGER.functions.get(_qualified(module, name))
-        return "cat" if row is not None and row.role is Role.CAT else None
-    last = name.rpartition(".")[2]
-    row = EAGER.functionals.get(last)
-    if row is not None and row.role is Role.CAT and "." in name:
-        return "cat"
-    return "stub" if first == "self" and rest in stubs else None
-
-
-def _qualified(module: ModuleModel, name: str) -> str:
-    """The canonical name of a dotted name by the file's import table."""
-    first, _, rest = name.partition(".")
-    target = module.imports.get(first, first)
-    return EAGER.canonical(f"{target}.{rest}" if rest else target)
-
-
-def _stub_names(module: ModuleModel) -> frozenset[str]:
-    """Attributes that some constructor of the file sets to a QuantStub, as far as the text shows."""
-    names: set[str] = set()
-    for unit in module.syntax.all_units.values():
-        if unit.members or "Stub" not in unit.text or "__init__" not in unit.text:
-            continue
-        names.update(_assigned_stubs(module, unit))
-    return frozenset(names)
-
-
-def _assigned_stubs(module: ModuleModel, unit: Unit) -> Iterator[str]:
-    try:
-        node = unit.node
-    except ChunkError:
-        return
-    for inner in walk(node):
-        if isinstance(inner, cst.Assign) and isinstance(inner.value, cst.Call):
-            row = EAGER.modules.get(_qualified(module, dotted(inner.value.func) or ""))
-            if row is not None and row.role is Role.QUANTIZE:
-                for target in inner.targets:
-                    if isinstance(target.target, cst.Attribute):
-                        yield target.target.attr.value
+def _quantizes(calls: list[tuple[Facts, Scales, OpCall]]) -> bool:
+    return any(call.spec.role is Role.QUANTIZE for _, _, call in calls)
 
 
 def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]]) -> str | None:

@@ -60,6 +60,9 @@ class BuiltinCalls(Calls):
 
     def builtin(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """A call of a builtin function or type."""
+        row = self.backend.functions.get(f"builtins.{name}")
+        if row is not None and any(self.has_tensor(a.value, state) for a in arguments.positional):
+            return self.apply(row, name, arguments, node, state)
         handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(self, f"_builtin_{name}", None)
         if handler is not None:
             return handler(arguments, node, state)

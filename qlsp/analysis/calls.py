@@ -75,10 +75,11 @@ class Calls(Objects):
         outcomes: list[State] = []
         saved = self.path
         span = self.span(node)
+        key = self.number(("callee", span, saved))
         for number, (guard, option) in enumerate(function.options):
             if exclusive(guard, base):
                 continue
-            arm = state.fork(*guard, (("callee", span, saved), number))
+            arm = state.fork(*guard, (key, number))
             self.path = (*saved, (span, number))
             value = self.call(option, arguments, node, arm)
             values.append((arm.guard - base, value))

@@ -7,7 +7,6 @@ import libcst as cst
 from qlsp.analysis.globals import Globals
 from qlsp.values.state import DictObject, ListObject, State
 from qlsp.values.value import (
-    BranchKey,
     Choice,
     Const,
     Guard,
@@ -57,7 +56,7 @@ class Conditions(Globals):
             truth = self.truth(option, state)
             for outcome in (True, False) if truth is None else (truth,):
                 by_truth.setdefault(outcome, []).append(guard)
-        key = ("branch", self.span(test), self.path)
+        key = self.number(("branch", self.span(test), self.path))
         result = []
         for outcome in (True, False):
             guards = by_truth.get(outcome)
@@ -69,18 +68,18 @@ class Conditions(Globals):
             result.append((outcome, arm))
         return result
 
-    def _key(self, test: cst.BaseExpression, value: Value) -> tuple[BranchKey, bool]:
-        """The identity of a decision, and whether arm 1 means that the condition holds."""
+    def _key(self, test: cst.BaseExpression, value: Value) -> tuple[int, bool]:
+        """The number of a decision, and whether arm 1 means that the condition holds."""
         if isinstance(value, Unknown) and value.symbol is not None:
             symbol, positive = value.symbol, True
             while symbol and symbol[0] == "not":
                 inner = symbol[1]
                 assert isinstance(inner, tuple)
                 symbol, positive = inner, not positive
-            return ("symbol", *symbol), positive
+            return self.number(("symbol", symbol)), positive
         if isinstance(value, Tensor):
-            return ("truth", value.number), True
-        return ("branch", self.span(test), self.path), True
+            return self.number(("truth", value.number)), True
+        return self.number(("branch", self.span(test), self.path)), True
 
     def truth(self, value: Value, state: State) -> bool | None:
         """Truth of a value, None if both are possible."""

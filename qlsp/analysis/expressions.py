@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import operator as python
+import warnings
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import libcst as cst
@@ -83,6 +86,14 @@ OPERATOR_TEXT = {
 }
 
 
+@lru_cache(maxsize=4096)
+def literal(text: str) -> Any:
+    """The value of a number or string as written."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(text)
+
+
 class Expressions(Statements):
     """Evaluation of expressions."""
 
@@ -123,10 +134,10 @@ class Expressions(Statements):
         return choice(kept) if len(kept) > 1 else kept[0][1]
 
     def _eval_Integer(self, node: cst.Integer, state: State) -> Value:
-        return Const(node.evaluated_value)
+        return Const(literal(node.value))
 
     def _eval_Float(self, node: cst.Float, state: State) -> Value:
-        return Const(node.evaluated_value)
+        return Const(literal(node.value))
 
     def _eval_Imaginary(self, node: cst.Imaginary, state: State) -> Value:
         return Unknown("a complex number")
@@ -135,7 +146,7 @@ class Expressions(Statements):
         return Const(...)
 
     def _eval_SimpleString(self, node: cst.SimpleString, state: State) -> Value:
-        value = node.evaluated_value
+        value = literal(node.value)
         return Const(value) if isinstance(value, str) else Unknown("bytes")
 
     def _eval_ConcatenatedString(self, node: cst.ConcatenatedString, state: State) -> Value:

@@ -312,7 +312,7 @@ class Interpreter(Library):
             return value
         default = parameter.default
         if isinstance(default, cst.Name) and default.value == "None":
-            key = ("given", name)
+            key = self.number(("given", name))
             return choice([(frozenset({(key, 0)}), NONE), (frozenset({(key, 1)}), value)])
         if isinstance(default, (cst.Name, cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation)):
             return Unknown(f"input '{name}' is a number or a flag", ("input", name))

@@ -23,14 +23,16 @@ from qlsp.values.value import (
     Unknown,
     Value,
 )
+from qlsp.values.workflow import Workflow
 
 MAX_STEPS = 400_000
+MAX_ENTRY_STEPS = 20_000
 MAX_DEPTH = 40
 MAX_UNROLL = 64
 
 
 class BudgetExceeded(Exception):
-    """One root took more steps than its budget: its remaining calls stay undecided."""
+    """One root or entry took more steps than its budget: its remaining calls stay undecided."""
 
 
 @dataclass(slots=True)
@@ -118,7 +120,8 @@ class Machine:
     def tick(self) -> None:
         """Count one step of the budget."""
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        judged = self.facts is not None and self.facts.context.workflow is not Workflow.NONE
+        if self.steps > (MAX_STEPS if judged else MAX_ENTRY_STEPS):
             raise BudgetExceeded
 
     @property

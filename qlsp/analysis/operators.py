@@ -73,6 +73,7 @@ class Operators(Expressions):
         conversion = self.conversion(owner) if owner is not None else False
         converted = conversion is True
         origin = Origin(span, self.path)
+        self.steps += len(vectors)
         alternatives: list[Alternative] = []
         results: list[tuple[Guard, Value]] = []
         outputs = self._output_count(row, bound, state)
@@ -250,7 +251,7 @@ class Operators(Expressions):
                 continue
             parts.append((name, self.key_of(argument.value, state)))
         parts.extend(self.key_of(argument.value, state) for argument in extra)
-        if owner is not None and not row.weights:
+        if owner is not None:
             instance = self.load(state, owner)
             if isinstance(instance, Instance):
                 parts.extend((name, self.key_of(value, state)) for name, value in instance.arguments)

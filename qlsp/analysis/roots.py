@@ -15,6 +15,11 @@ from qlsp.values.state import Instance, State
 from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
 from qlsp.values.workflow import Mode, Stage, Workflow
 
+ENTRY_WORDS = ("quant", "Quant")
+
+VENDORS = frozenset({"horizon_plugin_pytorch"})
+"""Packages with a front end of their own: torch's eager rules do not hold for a model that uses them."""
+
 MAX_CONTEXTS = 6
 """Contexts of one class per file; more ways to build it add nothing that a reader would see."""
 
@@ -54,20 +59,31 @@ def analyze_module(machine: Interpreter, module: ModuleModel, workflow: Workflow
     results = []
     counts: dict[object, int] = {}
     for candidate in evidence.candidates:
-        key = candidate.cls
+        key = (candidate.cls, candidate.workflow)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] > MAX_CONTEXTS:
             continue
         context = Context(
             _class_name(candidate.cls),
             candidate.span,
-            workflow if workflow is not None else candidate.workflow,
+            _front_end(module, candidate, workflow),
             mode if mode is not Mode.UNKNOWN else candidate.mode,
             candidate.where,
             candidate.assumed,
         )
         results.append(machine.run_root(candidate.root, candidate.state.fork(), context))
     return results
+
+
+def _front_end(module: ModuleModel, candidate: Candidate, configured: Workflow | None) -> Workflow:
+    """The configured front end; else that of the calls in view, or of a vendor whose plugin is imported."""
+    if candidate.workflow is Workflow.NONE:
+        return Workflow.NONE
+    if configured is not None:
+        return configured
+    if any(target.partition(".")[0] in VENDORS for target in module.imports.values()):
+        return Workflow.HORIZON
+    return candidate.workflow
 
 
 def _class_name(cls: ClassValue | Symbol) -> str:
@@ -113,12 +129,29 @@ def _entries(
     evidence: Evidence,
 ) -> None:
     """Run the script, every function, and every class that is no model; keep the models they build."""
+    words = _entry_words(machine, module, classes)
     _keep(machine, machine.run_script(module), evidence)
     for function in functions:
-        _keep(machine, machine.run_function(function), evidence)
+        if any(word in machine.functions[function.span].unit.text for word in words):
+            _keep(machine, machine.run_function(function), evidence)
     for cls in classes:
-        if not machine.is_model_class(cls) and machine.class_model(cls).methods:
+        if not machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in words):
             _keep(machine, machine.run_methods(cls), evidence)
+
+
+def _entry_words(machine: Interpreter, module: ModuleModel, classes: list[ClassValue]) -> tuple[str, ...]:
+    """A function without any of these words builds no model and moves none through its life."""
+    words = [*ENTRY_WORDS, *(cls.name for cls in classes if machine.is_model_class(cls))]
+    for name, target in module.imports.items():
+        parent = target.rpartition(".")[0]
+        quantizing = "quant" in target or machine.backend.canonical(target) in machine.backend.lifecycle_calls
+        if quantizing or (parent and machine.finder.find(parent, module.path) is not None):
+            words.append(name)
+    return tuple(words)
+
+
+def _class_text(machine: Interpreter, cls: ClassValue) -> str:
+    return machine.class_model(cls).unit.text
 
 
 def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:

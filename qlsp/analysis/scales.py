@@ -64,7 +64,10 @@ class Scales:
                 return f"{_fraction(scale.scale)}, {scale.zero_point}"
             case DerivedScale():
                 base = self.label(scale.base)
-                return None if base is None else f"{scale.operator} of ({_described(scale.base, base)})"
+                if base is None:
+                    return None
+                shown = ", ".join(_argument(argument) for argument in scale.arguments)
+                return f"{scale.operator}({shown}) of ({_described(scale.base, base)})"
             case ObservedScale():
                 return self._owner_label(scale.observer)
             case _:
@@ -168,6 +171,15 @@ def _only_number(call: OpCall) -> int | None:
 
 def _number(value: Tensor | Unknown) -> int | None:
     return value.number if isinstance(value, Tensor) and not value.many else None
+
+
+def _argument(argument: object) -> str:
+    """A constant argument as written; another one by what tells it from others."""
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], str):
+        value = argument[1]
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
+            return value[1]
+    return repr(argument)
 
 
 def _fraction(scale: float) -> str:

@@ -213,7 +213,7 @@ class Statements(Conditions):
     def try_statement(self, statement: cst.Try | cst.TryStar, state: State) -> State | None:
         """The body, and each handler from a state in which the body may or may not have run."""
         base = state.guard
-        key = ("try", self.span(statement), self.path)
+        key = self.number(("try", self.span(statement), self.path))
         before = state.fork()
         body = self.suite(statement.body, state.fork((key, 0)))
         outcomes: list[State] = []
@@ -262,7 +262,7 @@ class Statements(Conditions):
         """Cases in order; one that is known to match ends the search."""
         base = state.guard
         subject = self.eval(statement.subject, state)
-        key = ("match", self.span(statement), self.path)
+        key = self.number(("match", self.span(statement), self.path))
         outcomes: list[State] = []
         open_end = True
         for number, case in enumerate(statement.cases):

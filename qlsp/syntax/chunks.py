@@ -45,13 +45,17 @@ def split(text: str) -> list[Extent]:
 
 def scan(text: str) -> Split:
     """Split a text and say whether anything in it had to be repaired."""
-    scanner = _Scanner(text, {})
-    lines = list(scanner.lines())
-    if scanner.unclosed:
-        scanner = _Scanner(text, _unclosed_break(text, scanner.triples))
-        lines = list(scanner.lines())
+    scanner, lines = _scanned(text, {})
+    if scanner.repairs:
+        attempts = [_scanned(text, {place: cut}) for place, cut in _unclosed(text, scanner.triples).items()]
+        scanner, lines = min([(scanner, lines), *attempts], key=lambda attempt: attempt[0].damage())
     extents = [_extent(text, lines, i, j, True) for i, j in _statements(text, lines, 0, len(lines), 0)]
-    return Split(tuple(extents), scanner.repaired)
+    return Split(tuple(extents), scanner.repairs > 0)
+
+
+def _scanned(text: str, breaks: Mapping[int, int]) -> tuple[_Scanner, list[_Line]]:
+    scanner = _Scanner(text, breaks)
+    return scanner, list(scanner.lines())
 
 
 class _Line(NamedTuple):
@@ -90,10 +94,16 @@ _ONLY_STATEMENT = re.compile(
     r"|except\b"
     r"|elif\b"
     r"|from[ \t]+[\w.]+[ \t]+import\b"
-    r"|@[\w. \t]+(?:\([^\r\n]*\))?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)[ \t\f]*(?:@|def\b|class\b|async\b)"
+    r"|(?:@[^\W\d][\w.]*(?:\([^\r\n]*\))?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)[ \t\f]*){1,8}"
+    r"(?:async[ \t]+)?(?:def|class)\b"
     r"|[^\W\d]\w*(?:\.[^\W\d]\w*)+[ \t]*=(?!=)"
 )
 _LINE_END = re.compile(r"[^\r\n]*")
+_LIKE_STATEMENT = re.compile(
+    r"[^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*[ \t]*(?::[^=\r\n(]*)?=(?!=)"
+    r"|(?:if|for)\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)"
+    r"|[^\W\d][\w.]*\([^\r\n]*\)[ \t]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)"
+)
 _STRING = {
     "'": re.compile(r"(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*(')?"),
     '"': re.compile(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*(")?'),
@@ -119,8 +129,7 @@ class _Scanner:
     def __init__(self, text: str, breaks: Mapping[int, int]) -> None:
         self.text = text
         self.breaks = breaks
-        self.repaired = False
-        self.unclosed = False
+        self.repairs = 0
         self.triples: list[_Triple] = []
 
     def lines(self) -> Iterator[_Line]:
@@ -140,8 +149,12 @@ class _Scanner:
             if group is None:
                 continue
             if group == _INDENT:
-                if depth and _ONLY_STATEMENT.match(text, position):
-                    self.repaired = True
+                if depth and (
+                    _ONLY_STATEMENT.match(text, position)
+                    or position - match.start(_INDENT) <= start - indent
+                    and _LIKE_STATEMENT.match(text, position)
+                ):
+                    self.repairs += 1
                     depth = 0
                 if depth:
                     comment = -1
@@ -157,7 +170,7 @@ class _Scanner:
                 if depth:
                     depth -= 1
                 else:
-                    self.repaired = True
+                    self.repairs += 1
             elif group == _QUOTE:
                 quote = match.group(_QUOTE)
                 begin, position = match.start(), self._string(match.start(), quote)
@@ -171,10 +184,14 @@ class _Scanner:
             else:
                 comment = match.start()
         if start < size:
-            self.repaired = self.repaired or depth > 0
+            self.repairs += depth > 0
             line = self._line(indent, start, comment, size)
             if line.code_end > start:
                 yield line
+
+    def damage(self) -> int:
+        """Count what is wrong: repairs, and strings that contain definitions."""
+        return self.repairs + sum(_defines(self.text, triple.start, triple.end) for triple in self.triples)
 
     def _line(self, indent: int, start: int, comment: int, end: int) -> _Line:
         text = self.text
@@ -187,7 +204,7 @@ class _Scanner:
         """Return the end of the string whose opening quote starts at an offset, negative if it has none."""
         text = self.text
         if start in self.breaks:
-            self.repaired = True
+            self.repairs += 1
             return self.breaks[start]
         formatted = _PREFIX.search(text, max(0, start - 3), start) is not None
         end = _plain_end(text, start, quote)
@@ -202,10 +219,9 @@ class _Scanner:
                 return nested
         if end > 0:
             return end
-        self.repaired = True
+        self.repairs += 1
         if len(quote) == 1:
             return -end
-        self.unclosed = True
         return -1
 
 
@@ -257,24 +273,30 @@ def _break(text: str, start: int, end: int, column: int) -> int:
     return end
 
 
-def _unclosed_break(text: str, triples: list[_Triple]) -> dict[int, int]:
-    """Find the triple-quoted string that lacks its end, and where to cut it off.
+def _unclosed(text: str, triples: list[_Triple]) -> dict[int, int]:
+    """Find triple-quoted strings that may lack their end, and where to cut them off.
 
-    Seen from there to the end of the file, code and strings have changed places: the choice is the string
-    for which the fewest strings contain definitions.
+    From such a string on, code and strings have changed places.  The likely ones are the first that swallow a
+    definition, and the one for which the fewest strings would contain definitions.
     """
-    last = triples[-1]
-    same = [triple for triple in triples if triple.quote == last.quote]
-    cost = sum(_defines(text, later.end, after.start) for later, after in zip(same, same[1:], strict=False))
-    best_cost, best = cost + 1, {last.start: _break(text, last.start, last.end, last.column)}
-    for triple, after in zip(same, [*same[1:], None], strict=True):
+    likely = {}
+    for triple in triples:
         place = _break(text, triple.start, triple.end, triple.column)
-        if cost <= best_cost and (place < triple.end or triple is last):
-            best_cost, best = cost, {triple.start: place}
+        if place < triple.end:
+            likely[triple.start] = place
+    if not likely:
+        return {}
+    same = [triple for triple in triples if triple.quote == triples[-1].quote]
+    gaps = zip(same, same[1:], strict=False)
+    cost = sum(_defines(text, triple.end, after.start) for triple, after in gaps)
+    costs = []
+    for triple, after in zip(same, [*same[1:], None], strict=True):
+        if triple.start in likely:
+            costs.append((cost, -triple.start))
         cost += _defines(text, triple.start, triple.end)
-        if after is not None:
-            cost -= _defines(text, triple.end, after.start)
-    return best
+        cost -= after is not None and _defines(text, triple.end, after.start)
+    best = [-start for _, start in sorted(costs)[:1]]
+    return {start: likely[start] for start in [*best, *list(likely)[:2]]}
 
 
 def _defines(text: str, start: int, end: int) -> bool:

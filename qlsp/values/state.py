@@ -48,7 +48,7 @@ class State:
     heap: dict[int, HeapObject] = field(default_factory=dict)
     guard: Guard = NO_GUARD
 
-    def fork(self, *decisions: tuple[tuple[object, ...], int]) -> State:
+    def fork(self, *decisions: tuple[int, int]) -> State:
         """An independent copy that has taken these branch decisions."""
         return State(dict(self.names), dict(self.heap), self.guard | frozenset(decisions))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from qlsp.values.qparams import QParams
@@ -16,13 +17,13 @@ from qlsp.values.qparams import QParams
 MAX_OPTIONS = 8
 """More alternatives than this become ``Unknown``."""
 
-BranchKey = tuple[object, ...]
-Guard = frozenset[tuple[BranchKey, int]]
-"""Branch decisions (branch, arm) on the way to a value or a call."""
+Guard = frozenset[tuple[int, int]]
+"""Branch decisions on the way to a value or a call: (number of the branch, arm)."""
 
 NO_GUARD: Guard = frozenset()
 
 
+@lru_cache(maxsize=1 << 16)
 def exclusive(left: Guard, right: Guard) -> bool:
     """True if no run takes both ways: they decide one branch differently."""
     if not left or not right:

@@ -1,0 +1,89 @@
+"""Concatenations and stub calls as the text shows them, whether or not a root reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import libcst as cst
+
+from qlsp.analysis.program import ModuleModel
+from qlsp.backends.spec import Backend
+from qlsp.ops.spec import Role
+from qlsp.syntax.names import dotted
+from qlsp.syntax.parse import ChunkError, Unit, walk
+from qlsp.values.value import SpanId
+
+
+def sites(
+    module: ModuleModel, backend: Backend, quantizing: Collection[SpanId]
+) -> Iterator[tuple[str, SpanId]]:
+    """(kind, span) of every concatenation and stub call of a file; ``quantizing`` are calls that the
+    interpreter knows as stub calls although their spelling does not show it."""
+    stubs = _stub_names(module, backend)
+    for unit in _parsed(module):
+        for inner in walk(unit.node):
+            if not isinstance(inner, cst.Call):
+                continue
+            kind = _kind(module, backend, inner, stubs)
+            if kind is None and not quantizing:
+                continue
+            span = SpanId(unit.path, unit.index, unit.ordinal(inner))
+            if kind is None and span in quantizing:
+                kind = "stub"
+            if kind is not None:
+                yield kind, span
+
+
+def _parsed(module: ModuleModel) -> Iterator[Unit]:
+    """The chunks that parse, classes by their members."""
+    for unit in module.syntax.all_units.values():
+        if unit.members:
+            continue
+        try:
+            unit.node
+        except ChunkError:
+            continue
+        yield unit
+
+
+def _kind(module: ModuleModel, backend: Backend, node: cst.Call, stubs: frozenset[str]) -> str | None:
+    name = dotted(node.func)
+    if name is None:
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "cat":
+            return "cat"
+        return None
+    first, _, rest = name.partition(".")
+    if first in module.imports:
+        row = backend.functions.get(_qualified(module, backend, name))
+        return "cat" if row is not None and row.role is Role.CAT else None
+    last = name.rpartition(".")[2]
+    row = backend.functionals.get(last)
+    if row is not None and row.role is Role.CAT and "." in name:
+        return "cat"
+    return "stub" if first == "self" and rest in stubs else None
+
+
+def _qualified(module: ModuleModel, backend: Backend, name: str) -> str:
+    """The canonical name of a dotted name by the file's import table."""
+    first, _, rest = name.partition(".")
+    target = module.imports.get(first, first)
+    return backend.canonical(f"{target}.{rest}" if rest else target)
+
+
+def _stub_names(module: ModuleModel, backend: Backend) -> frozenset[str]:
+    """Attributes that some constructor of the file sets to a QuantStub, as far as the text shows."""
+    names: set[str] = set()
+    for unit in _parsed(module):
+        if "Stub" in unit.text and "__init__" in unit.text:
+            names.update(_assigned_stubs(module, backend, unit))
+    return frozenset(names)
+
+
+def _assigned_stubs(module: ModuleModel, backend: Backend, unit: Unit) -> Iterator[str]:
+    for inner in walk(unit.node):
+        if isinstance(inner, cst.Assign) and isinstance(inner.value, cst.Call):
+            row = backend.modules.get(_qualified(module, backend, dotted(inner.value.func) or ""))
+            if row is not None and row.role is Role.QUANTIZE:
+                for target in inner.targets:
+                    if isinstance(target.target, cst.Attribute):
+                        yield target.target.attr.value
