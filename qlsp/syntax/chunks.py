@@ -446,6 +446,9 @@ def _statements(
                 break
             else:
                 following = _word(text, line)
+                if word == "class" and _is_stray(text, lines[index : min(index + 2, last)], level):
+                    index += 1
+                    continue
                 if not (following in _DECORATED if word == "@" else word in _CLAUSES.get(following, ())):
                     break
                 word = following
@@ -457,6 +460,13 @@ def _statements(
 def _word(text: str, line: _Line) -> str:
     match = _WORD.match(text, line.start)
     return match.group() if match is not None else ""
+
+
+def _is_stray(text: str, lines: list[_Line], level: int) -> bool:
+    """Tell whether the first of two lines stands left of the methods of a class that goes on after it."""
+    if len(lines) < 2 or lines[1].column <= level or _opens(text, lines[0], _word(text, lines[0])):
+        return False
+    return _word(text, lines[0]) != "@" and _word(text, lines[1]) in _DECORATED
 
 
 def _opens(text: str, line: _Line, word: str) -> bool:

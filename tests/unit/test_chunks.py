@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qlsp.syntax.chunks import Extent, from_ast, scan, split
+from qlsp.syntax.parse import parse_file
+from qlsp.text import Source
 
 MODULE = '''\
 #!/usr/bin/env python
@@ -361,6 +363,37 @@ def test_a_broken_statement_hides_no_definition(line: str) -> None:
     assert text[extents[0].start : extents[0].end] == "import a"
     assert text[extents[-2].start : extents[-2].end].endswith("def f():\n    '''Doc.'''")
     assert len(extents[-1].members) == 2
+
+
+@pytest.mark.parametrize("line", ["x", "x = (", "x = '", "f()"])
+def test_a_line_left_of_the_methods_does_not_end_the_class(line: str) -> None:
+    text = f"class A:\n    def f(self): pass\n\n{line}\n\n    @a\n    def g(self): pass\n\n    h = 1\ny = 2\n"
+    extents = split(text)
+    assert names(extents) == ["A", None]
+    assert names(extents[0].members) == ["f", None, "g", None]
+
+
+@pytest.mark.parametrize("line", ["x = (", "x = [1,", "x = f(a, {"])
+@pytest.mark.parametrize(
+    "after", ["y = 1", "y: int = 1", "a, b = c", "if a:\n    b", "for a in b:\n    c", "f(a, b[c])"]
+)
+def test_an_open_bracket_ends_at_a_statement_in_the_same_column(line: str, after: str) -> None:
+    text = f"{line}\n{after}\nz = 1\n"
+    assert [text[e.start : e.end] for e in split(text)] == [line, after, "z = 1"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x = f(\na=1,\nb=2)\ny\n", "x = [\nf(a)\n]\ny\n", "x = {a\nfor b in c}\ny\n"]
+)
+def test_arguments_in_column_zero_are_left_to_cpython(text: str) -> None:
+    module = ast.parse(text)
+    assert tuple(e.text for e in parse_file(Source.from_text("m.py", text)).units) == tuple(
+        text[e.start : e.end] for e in from_ast(text, module)
+    )
+
+
+def test_a_matrix_product_is_no_decorator() -> None:
+    assert_like_cpython("x = (a\n    @ b\n    @ c(d)\n)\ny = (a\n@b\n@c\n)\n")
 
 
 def test_a_docstring_without_end_is_found_among_docstrings_with_code() -> None:
