@@ -17,11 +17,11 @@ from qlsp.backends.torch_eager import EAGER
 from qlsp.config import Config, selected, severity_of
 from qlsp.diagnostics import Diagnostic, Message, Related, Severity
 from qlsp.project import Project
-from qlsp.triage import relevant
 from qlsp.qmap import MapRoot, map_root
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
 from qlsp.statistics import Statistics, collect
 from qlsp.text import LineIndex, Place, Source, SourceError, Span
+from qlsp.triage import relevant
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Workflow
 
@@ -182,9 +182,7 @@ def _file_problems(analysis: Analysis, config: Config, named: Collection[str]) -
     return found
 
 
-def quant_map(
-    paths: Sequence[str], config: Config, class_name: str | None = None
-) -> tuple[MapRoot, ...]:
+def quant_map(paths: Sequence[str], config: Config, class_name: str | None = None) -> tuple[MapRoot, ...]:
     """The quantization map of every eager root in the files, or of one class."""
     analysis = analyze(paths, config)
     indexes: dict[str, LineIndex] = {}

@@ -63,7 +63,14 @@ def map_root(facts: Facts, locate: Locate) -> MapRoot:
     sites: dict[tuple[object, ...], MapSite] = {}
     for call in facts.op_calls.values():
         site = _site(scales, call, locate, context.root)
-        key = (site.row, site.column, site.filename, site.call_path, _partition(site), site.output.domain)
+        key = (
+            site.row,
+            site.column,
+            site.filename,
+            site.call_path,
+            _pattern(site.inputs),
+            site.output.domain,
+        )
         sites.setdefault(key, site)
     return MapRoot(
         context.root,
@@ -84,15 +91,36 @@ def _site(scales: Scales, call: OpCall, locate: Locate, root: str) -> MapSite:
         if passed == -1:
             _, position, _, enclosing = locate(span)
             path.append(f"{enclosing or root}:{position[0]}")
-    columns = max(len(alternative.operands) for alternative in call.alternatives)
-    inputs = tuple(
-        _input(scales, [a.operands[i].value for a in call.alternatives if i < len(a.operands)])
-        for i in range(columns)
-    )
+    inputs = _inputs(scales, call)
     output = _input(scales, [alternative.output for alternative in call.alternatives])
-    return MapSite(
-        call.spec.op, call.spelling, place.path, *start, *end, tuple(path), inputs, output
+    return MapSite(call.spec.op, call.spelling, place.path, *start, *end, tuple(path), inputs, output)
+
+
+def _inputs(scales: Scales, call: OpCall) -> tuple[MapInput, ...]:
+    """The operands of a call; where branches give other tensors but one partition, their names are joined."""
+    rows = [
+        tuple(_input(scales, [operand.value]) for operand in alternative.operands)
+        for alternative in call.alternatives
+    ]
+    columns = max(len(row) for row in rows)
+    if any(len(row) != columns for row in rows):
+        return tuple(MapInput("unknown", None) for _ in range(columns))
+    merged = tuple(_merged([row[i] for row in rows]) for i in range(columns))
+    if len({_pattern(row) for row in [*rows, merged]}) == 1:
+        return merged
+    return tuple(
+        each if len({row[i] for row in rows}) == 1 else MapInput(each.domain, None)
+        for i, each in enumerate(merged)
     )
+
+
+def _merged(options: list[MapInput]) -> MapInput:
+    domains = {option.domain for option in options}
+    labels = [option.scale for option in options if option.scale is not None]
+    if len(domains) > 1:
+        return MapInput("unknown" if "unknown" in domains else "either", None)
+    scale = " | ".join(sorted(set(labels))) if len(labels) == len(options) else None
+    return MapInput(options[0].domain, scale)
 
 
 def _input(scales: Scales, values: list[Value]) -> MapInput:
@@ -121,6 +149,7 @@ def _label(scales: Scales, value: Value) -> str | None:
     return None
 
 
-def _partition(site: MapSite) -> tuple[object, ...]:
+def _pattern(inputs: tuple[MapInput, ...]) -> tuple[object, ...]:
+    """Which inputs share a scale, by position."""
     order: dict[str | None, int] = {}
-    return tuple((each.domain, order.setdefault(each.scale, len(order))) for each in site.inputs)
+    return tuple((each.domain, order.setdefault(each.scale, len(order))) for each in inputs)

@@ -27,8 +27,27 @@ from qlsp.values.value import (
 )
 
 SAFE_STRING_METHODS = frozenset(
-    "lower upper strip lstrip rstrip startswith endswith replace split rsplit join format title capitalize"
-    " isdigit count find removeprefix removesuffix".split()
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "startswith",
+        "endswith",
+        "replace",
+        "split",
+        "rsplit",
+        "join",
+        "format",
+        "title",
+        "capitalize",
+        "isdigit",
+        "count",
+        "find",
+        "removeprefix",
+        "removesuffix",
+    ]
 )
 NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "int": int,
@@ -45,10 +64,43 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "chr": chr,
 }
 MODULE_ATTRIBUTES = frozenset(
-    "training parameters named_parameters buffers named_buffers children named_children modules named_modules"
-    " forward train eval to cuda cpu float half double apply add_module register_module register_buffer"
-    " register_parameter state_dict load_state_dict requires_grad_ zero_grad extra_repr get_submodule"
-    " get_parameter get_buffer register_forward_hook register_forward_pre_hook type compile".split()
+    [
+        "training",
+        "parameters",
+        "named_parameters",
+        "buffers",
+        "named_buffers",
+        "children",
+        "named_children",
+        "modules",
+        "named_modules",
+        "forward",
+        "train",
+        "eval",
+        "to",
+        "cuda",
+        "cpu",
+        "float",
+        "half",
+        "double",
+        "apply",
+        "add_module",
+        "register_module",
+        "register_buffer",
+        "register_parameter",
+        "state_dict",
+        "load_state_dict",
+        "requires_grad_",
+        "zero_grad",
+        "extra_repr",
+        "get_submodule",
+        "get_parameter",
+        "get_buffer",
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "type",
+        "compile",
+    ]
 )
 """What every ``torch.nn.Module`` has."""
 
@@ -63,7 +115,9 @@ class BuiltinCalls(Calls):
         row = self.backend.functions.get(f"builtins.{name}")
         if row is not None and any(self.has_tensor(a.value, state) for a in arguments.positional):
             return self.apply(row, name, arguments, node, state)
-        handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(self, f"_builtin_{name}", None)
+        handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(
+            self, f"_builtin_{name}", None
+        )
         if handler is not None:
             return handler(arguments, node, state)
         return self._computed(name, arguments)
@@ -274,13 +328,12 @@ class BuiltinCalls(Calls):
         if value is None or len(node.args) < 2:
             return Unknown("isinstance() of nothing")
         classes = self.class_names(node.args[1].value, state)
-        answer = choice(
+        return choice(
             [
                 (guard, self._is_instance(option, classes, state))
                 for guard, option in (value.options if isinstance(value, Choice) else ((NO_GUARD, value),))
             ]
         )
-        return answer
 
     def _is_instance(self, value: Value, classes: set[str], state: State) -> Value:
         if not classes:

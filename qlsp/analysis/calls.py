@@ -36,7 +36,7 @@ class Calls(Objects):
     """Call dispatch."""
 
     built: dict[SpanId, set[SpanId | None]]
-    created: list[tuple[Ref, ClassValue, SpanId | None]]
+    created: list[tuple[Ref, ClassValue | Symbol, SpanId | None]]
     _stack: list[SpanId]
 
     def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
@@ -136,9 +136,7 @@ class Calls(Objects):
             state.guard = base
         return value
 
-    def _run_body(
-        self, model: FunctionModel, frame: Frame, inner: State, base: Guard, state: State
-    ) -> Value:
+    def _run_body(self, model: FunctionModel, frame: Frame, inner: State, base: Guard, state: State) -> Value:
         node = model.node
         if isinstance(node, cst.Lambda):
             value = self.eval(node.body, inner)
@@ -186,7 +184,9 @@ class Calls(Objects):
         star = parameters.star_arg
         if isinstance(star, cst.Param):
             if arguments.open:
-                element = choice([(NO_GUARD, v) for v in rest]) if rest else Unknown("arguments of an open call")
+                element = (
+                    choice([(NO_GUARD, v) for v in rest]) if rest else Unknown("arguments of an open call")
+                )
                 state.names[star.name.value] = self.allocate(
                     state, ListObject(None, self.marked_many(element))
                 )

@@ -122,9 +122,15 @@ class Conditions(Globals):
         if isinstance(test, cst.Name):
             self._keep(test.value, state, lambda value: self.truth(value, state) is not (not holds))
             return
-        if isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and len(test.comparisons) == 1:
+        if (
+            isinstance(test, cst.Comparison)
+            and isinstance(test.left, cst.Name)
+            and len(test.comparisons) == 1
+        ):
             comparison = test.comparisons[0]
-            against_none = isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
+            against_none = (
+                isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
+            )
             if against_none and isinstance(comparison.operator, (cst.Is, cst.IsNot)):
                 wants_none = isinstance(comparison.operator, cst.Is) == holds
                 self._keep(test.left.value, state, lambda value: _maybe_none(value, wants_none))

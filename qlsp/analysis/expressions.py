@@ -636,7 +636,13 @@ class Expressions(Statements):
         raise NotImplementedError
 
     def apply(
-        self, row: Any, spelling: str, arguments: Arguments, node: cst.CSTNode, state: State, owner: Any = None
+        self,
+        row: Any,
+        spelling: str,
+        arguments: Arguments,
+        node: cst.CSTNode,
+        state: State,
+        owner: Any = None,
     ) -> Value:
         """Apply an operator row (see ``operators``)."""
         raise NotImplementedError

@@ -149,7 +149,9 @@ class Globals(Machine):
             if isinstance(base, (ClassValue, Symbol)):
                 orders.append(list(self.mro(base)))
             else:
-                orders.append([base if isinstance(base, Unknown) else Unknown("a base class of unknown kind")])
+                orders.append(
+                    [base if isinstance(base, Unknown) else Unknown("a base class of unknown kind")]
+                )
         orders.append([order[0] for order in orders])
         result: list[ClassModel | Symbol | Unknown] = [model]
         while any(orders):

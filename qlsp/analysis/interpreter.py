@@ -8,11 +8,12 @@ import libcst as cst
 
 from qlsp.analysis.facts import Context, Facts, Return, Submodule
 from qlsp.analysis.library import WRAPPER, Library
-from qlsp.analysis.operators import OPEN_QCONFIG
 from qlsp.analysis.machine import Argument, Arguments, BudgetExceeded, Frame
+from qlsp.analysis.operators import OPEN_QCONFIG
 from qlsp.analysis.program import Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
+from qlsp.syntax.parse import ChunkError, Unit
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
     NONE,
@@ -109,8 +110,6 @@ class Interpreter(Library):
 
     def run_script(self, module: ModuleModel) -> State:
         """Execute a file's top-level statements in order."""
-        from qlsp.syntax.parse import ChunkError
-
         self.steps = 0
         state: State | None = State()
         assert state is not None
@@ -239,27 +238,24 @@ class Interpreter(Library):
         """A root of a library class (QuantWrapper, Sequential): called where it was built."""
         if instance.created is None:
             return
-        unit, module, node = self._syntax_of(instance.created)
-        if unit is None or module is None or not isinstance(node, cst.Call):
+        found = self._syntax_of(instance.created)
+        if found is None:
             return
+        unit, module, node = found
         self.frame = Frame(unit, module, "<root>")
         number = self.number(("input", "x"))
         tensor = Tensor(Domain.FLOAT, number, number, collection=True)
         value = self.call_object(root, Arguments.of(tensor), node, state)
         facts.returns.append(Return(instance.created, value, state.guard))
 
-    def _syntax_of(self, span: SpanId) -> tuple[object, object, object]:
-        for function in self.functions.values():
-            if function.unit.path == span.path:
-                module = function.module
-                unit = module.syntax.all_units.get(span.unit)
-                if unit is not None:
-                    return unit, module, unit.node_at(span.ordinal)
+    def _syntax_of(self, span: SpanId) -> tuple[Unit, ModuleModel, cst.Call] | None:
+        """The call that a span id stands for, with its unit and module."""
         module = self.finder.module_at(span.path)
-        if module is None:
-            return None, None, None
-        unit = module.syntax.all_units.get(span.unit)
-        return (unit, module, unit.node_at(span.ordinal)) if unit is not None else (None, None, None)
+        unit = module.syntax.all_units.get(span.unit) if module is not None else None
+        if module is None or unit is None:
+            return None
+        node = unit.node_at(span.ordinal)
+        return (unit, module, node) if isinstance(node, cst.Call) else None
 
     def call_prepared(
         self, function: FunctionValue, receiver: Ref, names: dict[str, Value], state: State

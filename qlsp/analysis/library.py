@@ -25,18 +25,87 @@ from qlsp.values.value import (
 )
 
 CREATORS = frozenset(
-    "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace logspace eye"
-    " zeros_like ones_like empty_like full_like rand_like randn_like randint_like normal bernoulli"
-    " scalar_tensor asarray tril_indices triu_indices hann_window multinomial".split()
+    [
+        "tensor",
+        "as_tensor",
+        "from_numpy",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "arange",
+        "linspace",
+        "logspace",
+        "eye",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "normal",
+        "bernoulli",
+        "scalar_tensor",
+        "asarray",
+        "tril_indices",
+        "triu_indices",
+        "hann_window",
+        "multinomial",
+    ]
 )
 RETURN_SELF = frozenset(
-    "eval train to cuda cpu float half double bfloat16 type requires_grad_ apply share_memory to_empty xpu"
-    " compile".split()
+    [
+        "eval",
+        "train",
+        "to",
+        "cuda",
+        "cpu",
+        "float",
+        "half",
+        "double",
+        "bfloat16",
+        "type",
+        "requires_grad_",
+        "apply",
+        "share_memory",
+        "to_empty",
+        "xpu",
+        "compile",
+    ]
 )
 TENSOR_NUMBER_METHODS = frozenset(
-    "size dim numel item tolist nelement ndimension stride get_device is_contiguous is_floating_point element_size"
-    " q_scale q_zero_point qscheme backward register_hook retain_grad numpy storage data_ptr untyped_storage"
-    " is_complex is_signed storage_offset".split()
+    [
+        "size",
+        "dim",
+        "numel",
+        "item",
+        "tolist",
+        "nelement",
+        "ndimension",
+        "stride",
+        "get_device",
+        "is_contiguous",
+        "is_floating_point",
+        "element_size",
+        "q_scale",
+        "q_zero_point",
+        "qscheme",
+        "backward",
+        "register_hook",
+        "retain_grad",
+        "numpy",
+        "storage",
+        "data_ptr",
+        "untyped_storage",
+        "is_complex",
+        "is_signed",
+        "storage_offset",
+    ]
 )
 INTEGER_CREATORS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
 DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
@@ -206,7 +275,9 @@ class Library(BuiltinCalls):
             return Unknown("a Sequential of unknown length")
         modules = [v for v in instance.attributes.values() if self._is_module(v, state)]
         current = arguments
-        value: Value = arguments.positional[0].value if arguments.positional else Unknown("a call without input")
+        value: Value = (
+            arguments.positional[0].value if arguments.positional else Unknown("a call without input")
+        )
         saved = self.path
         span = self.span(node)
         try:
@@ -385,7 +456,9 @@ class Library(BuiltinCalls):
             )
         return Const(None)
 
-    def _append_module(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
+    def _append_module(
+        self, ref: Ref, instance: Instance, arguments: Arguments, state: State
+    ) -> Value | None:
         given = arguments.get(0, "module")
         if given is None:
             return None

@@ -34,8 +34,24 @@ from qlsp.values.value import (
 
 TENSOR_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
 TENSOR_NUMBERS = frozenset(
-    "shape device dtype layout ndim requires_grad grad is_quantized is_cuda names itemsize nbytes grad_fn"
-    " is_leaf is_sparse is_meta".split()
+    [
+        "shape",
+        "device",
+        "dtype",
+        "layout",
+        "ndim",
+        "requires_grad",
+        "grad",
+        "is_quantized",
+        "is_cuda",
+        "names",
+        "itemsize",
+        "nbytes",
+        "grad_fn",
+        "is_leaf",
+        "is_sparse",
+        "is_meta",
+    ]
 )
 NAMED_RESULTS = ("values", "indices")
 """Field names of what ``sort``, ``topk``, ``max`` and kin return."""
@@ -279,7 +295,9 @@ class Objects(Operators):
             return choice([(guard, self.marked_many(option)) for guard, option in value.options])
         if isinstance(value, TupleValue):
             return TupleValue(tuple(self.marked_many(item) for item in value.items))
-        return replace(value, many=True) if isinstance(value, Tensor) and value.base == value.number else value
+        return (
+            replace(value, many=True) if isinstance(value, Tensor) and value.base == value.number else value
+        )
 
     def loop_element(self, value: Value, statement: cst.For, state: State) -> Value:
         """What the loop variable stands for in a loop of unknown length."""
@@ -336,7 +354,7 @@ class Objects(Operators):
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
                 parts.append(self.eval(element.slice.value, state))
-            else:
+            elif isinstance(element.slice, cst.Slice):
                 bounds = [element.slice.lower, element.slice.upper, element.slice.step]
                 values = [self.eval(bound, state) if bound is not None else Const(None) for bound in bounds]
                 parts.append(TupleValue((Const("slice"), *values)))
@@ -378,11 +396,13 @@ class Objects(Operators):
     def _known_item(self, value: Value, items: list[Value], index: Value, state: State) -> Value:
         if isinstance(index, Const) and isinstance(index.value, int):
             position = index.value
-            return items[position] if -len(items) <= position < len(items) else Unknown("an index out of range")
+            return (
+                items[position] if -len(items) <= position < len(items) else Unknown("an index out of range")
+            )
         if isinstance(index, TupleValue) and index.items[:1] == (Const("slice"),):
-            bounds = [part.value if isinstance(part, Const) else ... for part in index.items[1:]]
-            if all(bound is None or isinstance(bound, int) for bound in bounds):
-                picked = items[slice(*bounds)]
+            bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
+            if len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds):
+                picked = items[bounds[0] : bounds[1] : bounds[2]]
                 if isinstance(value, TupleValue):
                     return TupleValue(tuple(picked))
                 thing = self.load(state, value) if isinstance(value, Ref) else None
@@ -396,7 +416,9 @@ class Objects(Operators):
 
     def _entry(self, thing: DictObject, index: Value) -> Value:
         entries = dict(thing.entries)
-        key: object = index if isinstance(index, Symbol) else (index.value if isinstance(index, Const) else None)
+        key: object = (
+            index if isinstance(index, Symbol) else (index.value if isinstance(index, Const) else None)
+        )
         if isinstance(index, (Const, Symbol)):
             try:
                 if key in entries:

@@ -160,7 +160,10 @@ class Operators(Expressions):
         """All combinations of operands that can occur together."""
         vectors: list[Vector] = [(NO_GUARD, ())]
         is_open = False
-        for name in (*row.tensors, *((row.sequence,) if row.sequence and row.sequence not in row.tensors else ())):
+        for name in (
+            *row.tensors,
+            *((row.sequence,) if row.sequence and row.sequence not in row.tensors else ()),
+        ):
             argument = bound.get(name)
             if argument is None:
                 continue
@@ -184,7 +187,7 @@ class Operators(Expressions):
         return vectors, is_open
 
     def _single(self, argument: Argument, guard: Guard, value: Value) -> list[Vector]:
-        if isinstance(value, Const) or isinstance(value, Symbol):
+        if isinstance(value, (Const, Symbol)):
             return [(guard, ())]
         span = self.span(argument.node) if argument.node is not None else None
         if isinstance(value, (Tensor, Unknown)):

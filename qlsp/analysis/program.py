@@ -101,9 +101,7 @@ class ClassModel:
         return [argument.value for argument in self.node.bases]
 
 
-def _pairs(
-    target: cst.BaseExpression, value: cst.BaseExpression
-) -> Iterator[tuple[str, cst.BaseExpression]]:
+def _pairs(target: cst.BaseExpression, value: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
     """The names a class-level assignment binds, with their expressions."""
     if isinstance(target, cst.Name):
         yield target.value, value

@@ -48,7 +48,9 @@ class Evidence:
     eager_unknown: bool = False
 
 
-def analyze_module(machine: Interpreter, module: ModuleModel, workflow: Workflow | None, mode: Mode) -> list[Facts]:
+def analyze_module(
+    machine: Interpreter, module: ModuleModel, workflow: Workflow | None, mode: Mode
+) -> list[Facts]:
     """The facts of every root of a file."""
     evidence = Evidence()
     functions, classes = _definitions(machine, module)
@@ -90,9 +92,7 @@ def _class_name(cls: ClassValue | Symbol) -> str:
     return cls.name.rpartition(".")[2]
 
 
-def _definitions(
-    machine: Interpreter, module: ModuleModel
-) -> tuple[list[FunctionValue], list[ClassValue]]:
+def _definitions(machine: Interpreter, module: ModuleModel) -> tuple[list[FunctionValue], list[ClassValue]]:
     functions: list[FunctionValue] = []
     classes: list[ClassValue] = []
     for unit in module.syntax.units:
@@ -101,7 +101,9 @@ def _definitions(
         except ChunkError:
             continue
         for node in nodes:
-            name = getattr(node, "name").value
+            if not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+                continue
+            name = node.name.value
             value = machine.definition_value(module, unit, node, name)
             if isinstance(value, FunctionValue):
                 functions.append(value)
@@ -254,9 +256,7 @@ def _class_roots(
         front_end = Workflow.EAGER
         if evidence.traced_unknown and not evidence.eager_unknown:
             front_end = Workflow.FX
-        evidence.candidates.append(
-            Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True)
-        )
+        evidence.candidates.append(Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True))
 
 
 def _base_classes(machine: Interpreter, models: list[tuple[ClassValue, Ref, State]]) -> set[SpanId]:
@@ -267,9 +267,7 @@ def _base_classes(machine: Interpreter, models: list[tuple[ClassValue, Ref, Stat
     return found
 
 
-def _unreached(
-    machine: Interpreter, models: list[tuple[ClassValue, Ref, State]], evidence: Evidence
-) -> None:
+def _unreached(machine: Interpreter, models: list[tuple[ClassValue, Ref, State]], evidence: Evidence) -> None:
     """Model classes that no root reaches are run on inputs of which nothing is known: rules are silent about
     them, the statistics are not."""
     reached: set[SpanId] = set()

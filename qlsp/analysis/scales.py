@@ -178,7 +178,8 @@ def _argument(argument: object) -> str:
     if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], str):
         value = argument[1]
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
-            return value[1]
+            text: str = value[1]
+            return text
     return repr(argument)
 
 
@@ -199,7 +200,7 @@ def describe(scales: Scales, value: Value) -> str:
         return "-" if value.reason == A_NUMBER else "unknown"
     if isinstance(value, Tensor):
         if value.domain is not Domain.QUANTIZED:
-            return value.domain.value
+            return str(value.domain.value)
         scale = value.qparams.scale if value.qparams is not None else None
         label = scales.label(scale)
         if label is None or scale is None:

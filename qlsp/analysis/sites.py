@@ -40,10 +40,11 @@ def _parsed(module: ModuleModel) -> Iterator[Unit]:
         if unit.members:
             continue
         try:
-            unit.node
+            parsed = unit.node is not None
         except ChunkError:
             continue
-        yield unit
+        if parsed:
+            yield unit
 
 
 def _kind(module: ModuleModel, backend: Backend, node: cst.Call, stubs: frozenset[str]) -> str | None:

@@ -17,8 +17,9 @@ from qlsp.values.value import (
     Const,
     Guard,
     Ref,
+    SpanId,
+    Step,
     Tensor,
-    TupleValue,
     Unknown,
     Value,
     choice,
@@ -26,9 +27,7 @@ from qlsp.values.value import (
 )
 
 FIXPOINT_PASSES = 3
-EXPECT_FAILURE = frozenset(
-    {"pytest.raises", "pytest.warns", "pytest.deprecated_call", "pytest.fail"}
-)
+EXPECT_FAILURE = frozenset({"pytest.raises", "pytest.warns", "pytest.deprecated_call", "pytest.fail"})
 EXPECT_FAILURE_METHODS = ("assertRaises", "assertWarns", "assertLogs")
 
 
@@ -48,9 +47,7 @@ class Statements(Conditions):
         """Execute an indented block or the rest of a one-line compound statement."""
         return self.block(body.body, state)
 
-    def execute(
-        self, statement: cst.BaseStatement | cst.BaseSmallStatement, state: State
-    ) -> State | None:
+    def execute(self, statement: cst.BaseStatement | cst.BaseSmallStatement, state: State) -> State | None:
         """Execute one statement; the returned state may be another object."""
         self.tick()
         match statement:
@@ -158,9 +155,7 @@ class Statements(Conditions):
     def unpacked(self, value: Value, count: int, star: int | None, state: State) -> list[Value]:
         """Exactly ``count`` values for the targets of an unpacking; the starred one is a list."""
         if isinstance(value, Choice):
-            columns = [
-                (guard, self.unpacked(option, count, star, state)) for guard, option in value.options
-            ]
+            columns = [(guard, self.unpacked(option, count, star, state)) for guard, option in value.options]
             return [choice([(guard, row[i]) for guard, row in columns]) for i in range(count)]
         known = self.items(value, state)
         if known is not None:
@@ -222,6 +217,7 @@ class Statements(Conditions):
             if after is not None:
                 outcomes.append(after)
         for number, handler in enumerate(statement.handlers, start=1):
+            assert isinstance(handler, (cst.ExceptHandler, cst.ExceptStarHandler))
             arm = before.fork((key, number))
             if handler.name is not None and isinstance(handler.name.name, cst.Name):
                 arm.names[handler.name.name.value] = Unknown("a caught exception")
@@ -362,10 +358,10 @@ class Statements(Conditions):
         return current
 
     def _pass(
-        self, body: cst.BaseSuite, state: State, exits: LoopExits, step: tuple[object, int], base: Guard
+        self, body: cst.BaseSuite, state: State, exits: LoopExits, step: Step, base: Guard
     ) -> State | None:
         saved = self.path
-        self.path = (*saved, step)  # type: ignore[assignment]
+        self.path = (*saved, step)
         inner = LoopExits(exits.breaks)
         self.current.loops.append(inner)
         try:
@@ -375,9 +371,7 @@ class Statements(Conditions):
             self.path = saved
         return merge([*([after] if after is not None else []), *inner.continues], base)
 
-    def _fixpoint(
-        self, statement: cst.For, iterable: Value, state: State, exits: LoopExits
-    ) -> State | None:
+    def _fixpoint(self, statement: cst.For, iterable: Value, state: State, exits: LoopExits) -> State | None:
         span = self.span(statement)
 
         def enter(current: State) -> None:
@@ -387,7 +381,7 @@ class Statements(Conditions):
 
     def _repeat(
         self,
-        span: object,
+        span: SpanId,
         body: cst.BaseSuite,
         state: State,
         exits: LoopExits,

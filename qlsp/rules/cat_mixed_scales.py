@@ -1,4 +1,4 @@
-'''Tensors of different scale and zero point are concatenated by an operator that has no observer.
+"""Tensors of different scale and zero point are concatenated by an operator that has no observer.
 
 ## What it does
 Flags `torch.cat`, `concat`, `concatenate`, `stack`, `hstack`, `vstack`, `dstack` and `column_stack` in an eager
@@ -74,7 +74,7 @@ front end shares the observers of a concatenation itself.
 At a range ratio of 100 no shared 8-bit scale serves both branches; there it is better to keep the branches
 apart, for example two convolutions whose results are added instead of one convolution over the
 concatenation: 30.3 against 19.6 dB were measured at a ratio of 10.
-'''
+"""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _finding(ctx: RuleContext, scales: Scales, call: OpCall) -> Finding:
     message = Message.of(
         "cat-mixed-scales", spelling=call.spelling, first=owners[0], others=", ".join(owners[1:])
     )
-    notes = []
+    notes: list[Note] = []
     for owner, tensor in zip(labels, tensors, strict=True):
         if tensor.origin is not None and not any(note.span == tensor.origin.span for note in notes):
             notes.append(Note(Message.of("cat-scale-from", owner=owner), tensor.origin.span))

@@ -1,4 +1,4 @@
-'''A QuantStub is called on a tensor that is already quantized.
+"""A QuantStub is called on a tensor that is already quantized.
 
 ## What it does
 Flags the call of a QuantStub whose input is certainly quantized: the output of a quantized layer, of another
@@ -53,7 +53,7 @@ A stub cannot requantize, so it cannot give two branches one scale either: for a
 
 ## When it is silent
 Where the stub's input may be float: an unknown caller, a branch, a tensor that passed a DeQuantStub.
-'''
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-'''One QuantStub quantizes several different float tensors in one run.
+"""One QuantStub quantizes several different float tensors in one run.
 
 ## What it does
 Flags the second and every later call of one QuantStub instance on another float tensor: other inputs, members of
@@ -63,7 +63,7 @@ Calls that exclude each other (two arms of an `if`, an early return), the same t
 steps of one tensor. Tensors that only meet in one concatenation need one scale: after calibration that is
 right, so it is silent for post-training quantization and a hint where the mode is not known (concatenate the float
 tensors first, then quantize once: right in both modes).
-'''
+"""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def _reuse(ctx: RuleContext, owner: int, calls: list[OpCall]) -> Iterator[Findin
         other = "the other members of the list" if first is call else "its first use"
         id = "quantstub-reused-meets-cat" if meets else "quantstub-reused"
         related = (
-            () if first.span == call.span else (Note(Message.of("quantstub-first-use", stub=stub), first.span),)
+            ()
+            if first.span == call.span
+            else (Note(Message.of("quantstub-first-use", stub=stub), first.span),)
         )
         severity = Severity.INFO if meets else None
         message = Message.of(id, stub=stub, first=other)

@@ -110,8 +110,10 @@ def _merge_objects(left: HeapObject, right: HeapObject, left_guard: Guard, right
         mine_entries, their_entries = dict(left.entries), dict(right.entries)
         entries: list[tuple[object, Value]] = []
         for key in [*mine_entries, *(k for k in their_entries if k not in mine_entries)]:
-            present = [d[key] for d in (mine_entries, their_entries) if key in d]
-            merged = present[0] if len(present) == 1 else join(*present, left_guard, right_guard)
+            if key in mine_entries and key in their_entries:
+                merged = join(mine_entries[key], their_entries[key], left_guard, right_guard)
+            else:
+                merged = mine_entries[key] if key in mine_entries else their_entries[key]
             entries.append((key, merged))
         rests = [r for r in (left.rest, right.rest) if r is not None]
         rest = choice([(NO_GUARD, r) for r in rests]) if rests else None

@@ -92,7 +92,9 @@ class Const:
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and type(other.value) is type(self.value) and other.value == self.value
+        return (
+            isinstance(other, Const) and type(other.value) is type(self.value) and other.value == self.value
+        )
 
     def __hash__(self) -> int:
         return hash((type(self.value), self.value))
@@ -172,17 +174,7 @@ class Choice:
 
 
 Value = (
-    Tensor
-    | Const
-    | Symbol
-    | TupleValue
-    | Ref
-    | FunctionValue
-    | ClassValue
-    | Bound
-    | Super
-    | Unknown
-    | Choice
+    Tensor | Const | Symbol | TupleValue | Ref | FunctionValue | ClassValue | Bound | Super | Unknown | Choice
 )
 
 NONE = Const(None)
