@@ -121,6 +121,8 @@ class Calls(Objects):
         if node is not None and self.frame is not None:
             self.path = (*saved_path, (self.span(node), -1))
         frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
+        if saved_frame is not None and self.closure_frames.get(function.closure) is saved_frame:
+            self.closures[function.closure].update(saved_names)
         self.frame = frame
         self.depth += 1
         self._stack.append(function.span)
@@ -150,6 +152,8 @@ class Calls(Objects):
             return Unknown(f"{model.name}() does not return")
         states = []
         for _, outcome in outcomes:
+            for name in frame.nonlocals & outcome.names.keys():
+                state.names[name] = outcome.names[name]
             outcome.names = {}
             states.append(outcome)
         values = [(outcome.guard - base, value) for value, outcome in outcomes]

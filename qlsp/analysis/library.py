@@ -13,6 +13,7 @@ from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
     A_NUMBER,
     Bound,
+    Choice,
     ClassValue,
     Const,
     Domain,
@@ -108,6 +109,7 @@ TENSOR_NUMBER_METHODS = frozenset(
     ]
 )
 INTEGER_CREATORS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
+PREDICATES = frozenset({"torch.is_tensor", "torch.jit.is_scripting", "torch.jit.is_tracing"})
 DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
 NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
 
@@ -141,6 +143,8 @@ class Library(BuiltinCalls):
             return standard
         if name in PARAMETERS:
             return self.unknown_tensor("a parameter")
+        if name in PREDICATES:
+            return self._predicate(name, arguments)
         if name.startswith("torch."):
             return self._torch_call(name, arguments, node, state)
         symbol = ("call", name, *(self.key_of(a.value, state) for a in arguments.positional))
@@ -156,6 +160,15 @@ class Library(BuiltinCalls):
         if found and all(isinstance(t, Tensor) and t.domain is Domain.FLOAT for t in found):
             return self.unknown_tensor(name)
         return Unknown(f"{name} has no row in the table")
+
+    def _predicate(self, name: str, arguments: Arguments) -> Value:
+        """Questions whose answer does not depend on data."""
+        if name != "torch.is_tensor":
+            return Const(False)
+        value = arguments.get(0, "obj")
+        return Unknown("is_tensor() of an unknown value") if isinstance(value, (Unknown, Choice)) else Const(
+            isinstance(value, Tensor)
+        )
 
     def _created_domain(self, creator: str, arguments: Arguments) -> Domain:
         """``arange(4)`` and kin hold integers unless an argument or a dtype says otherwise."""

@@ -47,6 +47,7 @@ class Frame:
     closure: int = 0
     returns: list[tuple[Value, State]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
+    nonlocals: set[str] = field(default_factory=set)
     loops: list[LoopExits] = field(default_factory=list)
 
 
@@ -102,6 +103,7 @@ class Machine:
         self.functions: dict[SpanId, FunctionModel] = {}
         self.class_models: dict[SpanId, ClassModel] = {}
         self.closures: dict[int, dict[str, Value]] = {}
+        self.closure_frames: dict[int, Frame] = {}
         self.effective: dict[int, Value] | None = None
         self.loop_depth = 0
         self.loop_guard: Guard = NO_GUARD
@@ -192,6 +194,7 @@ class Machine:
         scope = dict(self.closures.get(self.current.closure, {}))
         scope.update(state.names)
         self.closures[number] = scope
+        self.closure_frames[number] = self.current
         return number
 
     def mro(self, value: ClassValue | Symbol) -> list[ClassModel | Symbol | Unknown]:

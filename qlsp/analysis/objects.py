@@ -53,6 +53,7 @@ TENSOR_NUMBERS = frozenset(
         "is_meta",
     ]
 )
+NAMED_TUPLE = Symbol("typing.NamedTuple")
 NAMED_RESULTS = ("values", "indices")
 """Field names of what ``sort``, ``topk``, ``max`` and kin return."""
 
@@ -93,6 +94,8 @@ class Objects(Operators):
     def _tensor_attribute(self, value: Tensor, name: str) -> Value:
         if name in TENSOR_VIEWS:
             return replace(value, number=self.number((name, value.number)))
+        if name == "is_quantized" and value.domain is not Domain.UNKNOWN:
+            return Const(value.domain is Domain.QUANTIZED)
         if name in TENSOR_NUMBERS:
             return Unknown(A_NUMBER, ("tensor", value.number, name))
         return Bound(value, name)
@@ -228,6 +231,8 @@ class Objects(Operators):
                 return list(self.children(thing).values())
             if base in NAMED_CONTAINERS:
                 return [Const(name) for name in thing.attributes]
+            if NAMED_TUPLE in self.mro(thing.cls):
+                return list(thing.attributes.values())
         return None
 
     def element(self, value: Value, index: int, state: State) -> Value:

@@ -113,6 +113,9 @@ class Statements(Conditions):
                     if bound.name != "*":
                         state.names[bound.name] = self.qualified(bound.target, frame.module)
                 return state
+            case cst.Nonlocal():
+                self.current.nonlocals.update(item.name.value for item in statement.names)
+                return state
             case cst.Assert():
                 self.eval(statement.test, state)
                 return state
