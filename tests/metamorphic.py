@@ -37,9 +37,7 @@ class Rewrite:
 
     def texts(self) -> dict[str, str]:
         """File names to contents."""
-        return {
-            name: self.end.join(line.text for line in lines) + self.end for name, lines in self.files.items()
-        }
+        return {name: self.end.join(line.text for line in lines) + self.end for name, lines in self.files.items()}
 
     def origin(self, name: str, row: int) -> int | None:
         """The row of the original that a row came from."""
@@ -124,9 +122,7 @@ def tabs(original: Original) -> Rewrite | None:
 def spread(original: Original) -> Rewrite | None:
     """Blank lines and comments between statements."""
     starts = {node.lineno for node in ast.walk(original.tree) if isinstance(node, ast.stmt)}
-    starts -= {d.lineno for d in _decorated(original.tree)} | {
-        d.end_lineno for d in _decorated(original.tree)
-    }
+    starts -= {d.lineno for d in _decorated(original.tree)} | {d.end_lineno for d in _decorated(original.tree)}
     lines: list[Line] = []
     for line in original.lines():
         if line.origin in starts and not _is_else(original, line.origin):
@@ -350,9 +346,7 @@ def _defines(node: ast.stmt) -> set[str]:
 
 # other names
 
-FIXED_NAMES = frozenset(
-    {"self", "cls", "super", "forward", "qconfig", "training", "weight", "bias", "module"}
-)
+FIXED_NAMES = frozenset({"self", "cls", "super", "forward", "qconfig", "training", "weight", "bias", "module"})
 
 
 def rename(original: Original) -> Rewrite | None:
@@ -510,9 +504,7 @@ def _literal_prefixes(tree: ast.AST) -> set[str]:
             parts = node.values
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
             parts = [node.left]
-        elif (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
-        ):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             parts = [node.func.value]
         for part in parts:
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.strip():
@@ -542,9 +534,7 @@ def bindings(tree: ast.AST) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for name in node.names:
-                found[name.asname or name.name.split(".")[0]] = (
-                    name.name if name.asname else name.name.split(".")[0]
-                )
+                found[name.asname or name.name.split(".")[0]] = name.name if name.asname else name.name.split(".")[0]
         elif isinstance(node, ast.ImportFrom):
             for name in node.names:
                 found[name.asname or name.name] = f"{'.' * node.level}{node.module or ''}.{name.name}"

@@ -116,8 +116,7 @@ def test_branches_narrow_first(backend: str, ratio: int) -> None:
     engine = torch.backends.quantized.engine
     try:
         raw, functional = (
-            statistics.mean(_branch_sqnr(flag, ratio, backend, seed) for seed in SEEDS)
-            for flag in (False, True)
+            statistics.mean(_branch_sqnr(flag, ratio, backend, seed) for seed in SEEDS) for flag in (False, True)
         )
     finally:
         torch.backends.quantized.engine = engine

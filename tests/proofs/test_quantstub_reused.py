@@ -77,9 +77,7 @@ def test_one_stub_is_right_for_a_cat_after_calibration() -> None:
     batches = [(torch.randn(32, 64), torch.randn(32, 64) * 10) for _ in range(6)]
     data = batches[0]
     with quiet():
-        shared, first = (
-            sqnr(Joined(flag)(*data), quantize(Joined(flag), batches)(*data)) for flag in (False, True)
-        )
+        shared, first = (sqnr(Joined(flag)(*data), quantize(Joined(flag), batches)(*data)) for flag in (False, True))
         average = sqnr(Joined(False)(*data), quantize_aware(Joined(False), batches * 40)(*data))
         trained = sqnr(Joined(True)(*data), quantize_aware(Joined(True), batches * 40)(*data))
     assert shared == pytest.approx(first, abs=0.5)
@@ -91,9 +89,7 @@ def test_bad_example_reuses_a_stub_on_the_marked_lines(tmp_path: Path) -> None:
     bad, good = example(RULE, "Bad"), example(RULE, "Good")
     assert bad is not None and good is not None
     inputs = {"inputs": [[4, 8], [4, 8]]}
-    assert run({"bad.py": bad}, tmp_path.resolve(), inputs).stub_reused == {
-        ("bad.py", row) for row, _ in marked(bad)
-    }
+    assert run({"bad.py": bad}, tmp_path.resolve(), inputs).stub_reused == {("bad.py", row) for row, _ in marked(bad)}
     assert run({"good.py": good}, tmp_path.resolve(), inputs).stub_reused == set()
 
 
@@ -110,8 +106,7 @@ def test_good_example_is_the_same_float_model_and_keeps_both_inputs(tmp_path: Pa
                 layer.bias.zero_()
         generator = torch.Generator().manual_seed(1)
         batches = [
-            (torch.randn(32, 8, generator=generator), torch.randn(32, 8, generator=generator) * 0.1)
-            for _ in range(6)
+            (torch.randn(32, 8, generator=generator), torch.randn(32, 8, generator=generator) * 0.1) for _ in range(6)
         ]
         with torch.no_grad():
             expected = model(*batches[0])
