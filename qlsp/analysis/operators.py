@@ -15,6 +15,7 @@ from qlsp.ops.transfer import transfer
 from qlsp.values.state import Instance, ListObject, State
 from qlsp.values.value import (
     NO_GUARD,
+    TOO_MANY,
     Choice,
     Const,
     Domain,
@@ -182,7 +183,7 @@ class Operators(Expressions):
                 if not exclusive(g1, g2)
             ]
             if len(vectors) > MAX_ALTERNATIVES:
-                operand = Operand(None, Unknown("too many alternatives"))
+                operand = Operand(None, TOO_MANY)
                 return [(NO_GUARD, (operand,))], is_open
         return vectors, is_open
 
@@ -217,7 +218,7 @@ class Operators(Expressions):
                 if not exclusive(g1, g2)
             ]
             if len(vectors) > MAX_ALTERNATIVES:
-                operand = Operand(None, Unknown("too many alternatives"))
+                operand = Operand(None, TOO_MANY)
                 return [(NO_GUARD, (operand,))], is_open
         return vectors, is_open
 

@@ -179,6 +179,9 @@ Value = (
 
 NONE = Const(None)
 
+TOO_MANY = Unknown("too many alternatives")
+"""What more alternatives than ``MAX_OPTIONS`` become; it stays what it is in every further merge."""
+
 A_NUMBER = "a number read from a tensor"
 """The reason of an ``Unknown`` that is certainly no tensor."""
 
@@ -197,8 +200,8 @@ def choice(options: list[tuple[Guard, Value]]) -> Value:
             merged[option] = merged[option] & full if option in merged else full
     if len(merged) == 1:
         return next(iter(merged))
-    if len(merged) > MAX_OPTIONS:
-        return Unknown("too many alternatives")
+    if len(merged) > MAX_OPTIONS or TOO_MANY in merged:
+        return TOO_MANY
     return Choice(tuple((guard, value) for value, guard in sorted(merged.items(), key=_order)))
 
 

@@ -1,0 +1,164 @@
+"""The engine: facts that travel, triage that changes nothing, a rule that crashes."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from qlsp import engine, triage
+from qlsp.config import Config
+from qlsp.diagnostics import Severity
+from qlsp.rules import api, cat_mixed_scales
+from qlsp.text import LineIndex
+
+BAD = """\
+import torch
+from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+        self.a, self.b = nn.Conv2d(4, 4, 1), nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.quant(x)
+        return self.dequant(torch.cat([self.a(x), self.b(x)], 1))
+"""
+BLOCK = """\
+from torch import nn
+import torch
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 4, 1), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.cat([self.a(x), self.b(x)], 1)
+"""
+ROOT = """\
+from block import Block
+from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant, self.block = QuantStub(), DeQuantStub(), Block()
+
+    def forward(self, x):
+        return self.dequant(self.block(self.quant(x)))
+"""
+
+
+def found(texts: dict[str, str]) -> list[tuple[str, int, str]]:
+    result = engine.check(list(texts), Config(), texts)
+    return [
+        (d.place.path, LineIndex(texts[d.place.path]).position(d.place.span.start)[0], d.code)
+        for d in result.diagnostics
+    ]
+
+
+def test_one_finding_on_its_line() -> None:
+    assert found({"net.py": BAD}) == [("net.py", 14, "QL101")]
+
+
+def test_facts_and_diagnostics_cross_a_process_border() -> None:
+    analysis = engine.analyze(["net.py"], Config(), {"net.py": BAD})
+    facts = pickle.loads(pickle.dumps(analysis.facts))
+    assert [f.op_calls for f in facts] == [f.op_calls for f in analysis.facts]
+    assert [f.submodules for f in facts] == [f.submodules for f in analysis.facts]
+    diagnostics = engine.check(["net.py"], Config(), {"net.py": BAD}).diagnostics
+    assert pickle.loads(pickle.dumps(diagnostics)) == diagnostics
+
+
+def test_a_block_without_a_marker_is_judged_through_its_root() -> None:
+    assert found({"block.py": BLOCK, "root.py": ROOT}) == [("block.py", 11, "QL101")]
+
+
+def test_a_block_alone_is_not_judged() -> None:
+    assert found({"block.py": BLOCK}) == []
+
+
+def test_every_name_that_was_asked_for_is_a_dependency() -> None:
+    texts = {"block.py": BLOCK, "root.py": ROOT}
+    project = engine.analyze(["root.py"], Config(), texts).project
+    assert project.dependencies["root.py"]["block"] == "block.py"
+    assert "missing" not in project.dependencies["root.py"]
+
+
+def test_triage_changes_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parent.parent / "cases" / "models"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("S*.py"))}
+    texts["block.py"], texts["root.py"] = BLOCK, ROOT
+    gated = found(texts)
+    monkeypatch.setattr(triage, "MARKERS", ("",))
+    assert found(texts) == gated
+    assert ("block.py", 11, "QL101") in gated
+
+
+def test_a_crashed_rule_is_a_finding_and_the_others_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(ctx: api.RuleContext) -> None:
+        raise ZeroDivisionError("no reason")
+
+    rules = tuple(
+        api.Rule(rule.meta, rule.page, crash) if rule.meta.code == "QL202" else rule  # type: ignore[arg-type]
+        for rule in api.all_rules()
+    )
+    monkeypatch.setattr(engine, "all_rules", lambda: rules)
+    result = engine.check(["net.py"], Config(), {"net.py": BAD})
+    assert [(d.code, d.severity) for d in result.diagnostics] == [
+        ("QL003", Severity.ERROR),
+        ("QL101", Severity.WARNING if cat_mixed_scales.META.severity is Severity.WARNING else Severity.ERROR),
+    ]
+    assert result.crashed
+    message = dict(result.diagnostics[0].message.params)
+    assert message["rule"] == "quantstub-on-quantized"
+    assert "no reason" in message["error"]
+
+
+def test_a_budget_that_runs_out_is_said_and_nothing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qlsp.analysis import machine
+
+    monkeypatch.setattr(machine, "MAX_STEPS", 20)
+    analysis = engine.analyze(["net.py"], Config(), {"net.py": BAD})
+    assert [f.gave_up for f in analysis.facts] == ["more steps than the budget of a root"]
+
+
+def test_a_broken_function_hides_only_itself() -> None:
+    broken = BAD + "\n\ndef half(x:\n    return x\n\n\ndef whole():\n    return 1\n"
+    assert found({"net.py": broken}) == [("net.py", 14, "QL101"), ("net.py", 17, "QL001")]
+
+
+def test_a_broken_method_hides_only_itself() -> None:
+    broken = BAD + "\n    def half(self):\n        return self.a(\n"
+    codes = [(row, code) for _, row, code in found({"net.py": broken})]
+    assert (14, "QL101") in codes
+    assert [code for _, code in codes].count("QL001") == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch.ao.quantization as q\nm = q.prepare(unknown)\n",
+        "class A(A): pass\nquant = A()\n",
+        "def f(): return f()\nquant = f()\n",
+        "quant = lambda: quant()\nquant()\n",
+        "x = quant = [quant]\nfor quant in quant: quant()\n",
+        "from . import *\nfrom quant import quant as quant\n",
+        "class Net(__import__('torch').nn.Module):\n    quant = property(lambda self: self.quant)\n",
+        "while True:\n    quant = 1\n",
+        "quant = {**quant, 'a': [*quant]}\nmatch quant:\n    case {'a': x, **rest}: x()\n",
+        "import torch\nclass N(torch.nn.Module):\n    def __init__(s, *a, **k):\n        super().__init__()\n"
+        "        s.quant = torch.ao.quantization.QuantStub()\n    forward = lambda s, x: s.quant(x)\n",
+    ],
+)
+def test_odd_programs_do_not_crash(code: str) -> None:
+    assert found({"odd.py": code}) == []
