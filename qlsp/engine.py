@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from qlsp.analysis.facts import Facts
 from qlsp.analysis.interpreter import Interpreter
 from qlsp.analysis.program import ModuleModel
-from qlsp.analysis.roots import analyze_module
+from qlsp.analysis.roots import judge, look
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.torch_eager import EAGER
 from qlsp.config import Config, selected, severity_of
@@ -112,10 +112,11 @@ def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | Non
             loaded[path] = project.load(path)
         except SourceError as error:
             analysis.unreadable[path] = str(error)
+    views = []
     for path in relevant(loaded):
         module = analysis.modules[path] = loaded[path]
-        machine = Interpreter(project, EAGER)
-        analysis.facts.extend(analyze_module(machine, module, _workflow(config), _mode(config)))
+        views.append(look(Interpreter(project, EAGER), module))
+    analysis.facts.extend(judge(views, _workflow(config), _mode(config)))
     return analysis
 
 

@@ -1,7 +1,8 @@
-"""Roots: which models of a file are judged, under which front end, from which state."""
+"""Roots: which models of the files are judged, under which front end, from which state."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -48,32 +49,45 @@ class Evidence:
     eager_unknown: bool = False
 
 
-def analyze_module(
-    machine: Interpreter, module: ModuleModel, workflow: Workflow | None, mode: Mode
-) -> list[Facts]:
-    """The facts of every root of a file."""
+@dataclass(slots=True)
+class View:
+    """One file of a run: its interpreter, an instance of each of its model classes, what its entries show."""
+
+    machine: Interpreter
+    module: ModuleModel
+    models: list[tuple[ClassValue, Ref, State]]
+    evidence: Evidence
+
+
+def look(machine: Interpreter, module: ModuleModel) -> View:
+    """Run the entries of a file and build its models."""
     evidence = Evidence()
     functions, classes = _definitions(machine, module)
     _entries(machine, module, functions, classes, evidence)
-    models = _models(machine, classes)
-    _class_roots(machine, models, evidence, workflow)
-    _unreached(machine, models, evidence)
+    return View(machine, module, _models(machine, classes), evidence)
+
+
+def judge(views: Sequence[View], workflow: Workflow | None, mode: Mode) -> list[Facts]:
+    """The facts of every root of the files; what one file does with a class counts in all of them."""
+    _class_roots(views)
+    _unreached(views)
     results = []
-    counts: dict[object, int] = {}
-    for candidate in evidence.candidates:
-        key = (candidate.cls, candidate.workflow)
-        counts[key] = counts.get(key, 0) + 1
-        if counts[key] > MAX_CONTEXTS:
-            continue
-        context = Context(
-            _class_name(candidate.cls),
-            candidate.span,
-            _front_end(module, candidate, workflow),
-            mode if mode is not Mode.UNKNOWN else candidate.mode,
-            candidate.where,
-            candidate.assumed,
-        )
-        results.append(machine.run_root(candidate.root, candidate.state.fork(), context))
+    for view in views:
+        counts: dict[object, int] = {}
+        for candidate in view.evidence.candidates:
+            key = (candidate.cls, candidate.workflow)
+            counts[key] = counts.get(key, 0) + 1
+            if counts[key] > MAX_CONTEXTS:
+                continue
+            context = Context(
+                _class_name(candidate.cls),
+                candidate.span,
+                _front_end(view.module, candidate, workflow),
+                mode if mode is not Mode.UNKNOWN else candidate.mode,
+                candidate.where,
+                candidate.assumed,
+            )
+            results.append(view.machine.run_root(candidate.root, candidate.state.fork(), context))
     return results
 
 
@@ -239,49 +253,52 @@ def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[Class
     return found
 
 
-def _class_roots(
-    machine: Interpreter,
-    models: list[tuple[ClassValue, Ref, State]],
-    evidence: Evidence,
-    workflow: Workflow | None,
-) -> None:
-    """Classes with stubs that no class in view builds and no script uses."""
-    bases = _base_classes(machine, models)
-    for cls, ref, state in models:
-        if cls.span in bases and not machine.built.get(cls.span, set()) - {None}:
-            continue
-        builders = {builder for builder in machine.built.get(cls.span, set()) if builder is not None}
-        if builders - {cls.span} or cls.span in evidence.seen or not machine.owns_stub(ref, state):
-            continue
-        front_end = Workflow.EAGER
-        if evidence.traced_unknown and not evidence.eager_unknown:
-            front_end = Workflow.FX
-        evidence.candidates.append(Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True))
+def _class_roots(views: Sequence[View]) -> None:
+    """Classes with stubs that no model class in view builds and no script uses."""
+    seen = {span for view in views for span in view.evidence.seen}
+    bases = {span for view in views for span in _base_classes(view)}
+    built: dict[SpanId, set[SpanId]] = {}
+    for view in views:
+        for cls_span, builders in view.machine.built.items():
+            built.setdefault(cls_span, set()).update(b for b in builders if b is not None and b != cls_span)
+    model_spans = {cls.span for view in views for cls, _, _ in view.models}
+    for view in views:
+        for cls, ref, state in view.models:
+            if cls.span in seen or cls.span in bases or built.get(cls.span, set()) & model_spans:
+                continue
+            if not view.machine.owns_stub(ref, state):
+                continue
+            traced = view.evidence.traced_unknown and not view.evidence.eager_unknown
+            front_end = Workflow.FX if traced else Workflow.EAGER
+            candidate = Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True)
+            view.evidence.candidates.append(candidate)
 
 
-def _base_classes(machine: Interpreter, models: list[tuple[ClassValue, Ref, State]]) -> set[SpanId]:
+def _base_classes(view: View) -> set[SpanId]:
     """Classes that another class in view derives from: they are judged through it."""
     found: set[SpanId] = set()
-    for cls, _, _ in models:
-        found.update(entry.span for entry in machine.mro(cls)[1:] if isinstance(entry, ClassModel))
+    for cls, _, _ in view.models:
+        found.update(entry.span for entry in view.machine.mro(cls)[1:] if isinstance(entry, ClassModel))
     return found
 
 
-def _unreached(machine: Interpreter, models: list[tuple[ClassValue, Ref, State]], evidence: Evidence) -> None:
+def _unreached(views: Sequence[View]) -> None:
     """Model classes that no root reaches are run on inputs of which nothing is known: rules are silent about
     them, the statistics are not."""
     reached: set[SpanId] = set()
-    for candidate in evidence.candidates:
-        for oid in machine.submodules_of(candidate.root, candidate.state) | {candidate.root.oid}:
-            instance = machine.instance(candidate.state, Ref(oid))
-            if instance is not None:
-                order = machine.mro(instance.cls)
-                reached.update(entry.span for entry in order if isinstance(entry, ClassModel))
-    for cls, ref, state in models:
-        if cls.span not in reached:
-            evidence.candidates.append(
-                Candidate(ref, state, cls, cls.span, Workflow.NONE, Mode.UNKNOWN, None, True)
-            )
+    for view in views:
+        machine = view.machine
+        for candidate in view.evidence.candidates:
+            for oid in machine.submodules_of(candidate.root, candidate.state) | {candidate.root.oid}:
+                instance = machine.instance(candidate.state, Ref(oid))
+                if instance is not None:
+                    order = machine.mro(instance.cls)
+                    reached.update(entry.span for entry in order if isinstance(entry, ClassModel))
+    for view in views:
+        for cls, ref, state in view.models:
+            if cls.span not in reached:
+                candidate = Candidate(ref, state, cls, cls.span, Workflow.NONE, Mode.UNKNOWN, None, True)
+                view.evidence.candidates.append(candidate)
 
 
-__all__ = ["ClassModel", "Instance", "analyze_module"]
+__all__ = ["Instance", "View", "judge", "look"]
