@@ -38,6 +38,16 @@ class Split:
     repaired: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is code and what is not, as offsets: logical lines (from their first token to their last character,
+    comment included), comments (those that are no part of a string), and strings of more than one line."""
+
+    lines: tuple[tuple[int, int], ...]
+    comments: tuple[tuple[int, int], ...]
+    strings: tuple[tuple[int, int], ...]
+
+
 def split(text: str) -> list[Extent]:
     """Return the extents of the top-level statements of a text."""
     return list(scan(text).extents)
@@ -45,12 +55,26 @@ def split(text: str) -> list[Extent]:
 
 def scan(text: str) -> Split:
     """Split a text and say whether anything in it had to be repaired."""
+    scanner, lines = _best_scan(text)
+    extents = [_extent(text, lines, i, j, True) for i, j in _statements(text, lines, 0, len(lines), 0)]
+    return Split(tuple(extents), scanner.repairs > 0)
+
+
+def layout(text: str) -> Layout:
+    """Return the logical lines, comments and long strings of a text."""
+    scanner, lines = _best_scan(text)
+    return Layout(
+        tuple((line.start, line.end) for line in lines), tuple(scanner.comments), tuple(scanner.strings)
+    )
+
+
+def _best_scan(text: str) -> tuple[_Scanner, list[_Line]]:
+    """Scan a text; where something had to be repaired, choose the repair that leaves the least damage."""
     scanner, lines = _scanned(text, {})
     if scanner.repairs:
         attempts = [_scanned(text, {place: cut}) for place, cut in _unclosed(text, scanner.triples).items()]
         scanner, lines = min([(scanner, lines), *attempts], key=lambda attempt: attempt[0].damage())
-    extents = [_extent(text, lines, i, j, True) for i, j in _statements(text, lines, 0, len(lines), 0)]
-    return Split(tuple(extents), scanner.repairs > 0)
+    return scanner, lines
 
 
 def _scanned(text: str, breaks: Mapping[int, int]) -> tuple[_Scanner, list[_Line]]:
@@ -99,6 +123,8 @@ _ONLY_STATEMENT = re.compile(
     r"|[^\W\d]\w*(?:\.[^\W\d]\w*)+[ \t]*=(?!=)"
 )
 _LINE_END = re.compile(r"[^\r\n]*")
+_COMMENTS = re.compile(r"#[^\r\n]*")
+_NEWLINE = re.compile(r"[\r\n]")
 _LIKE_STATEMENT = re.compile(
     r"[^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*[ \t]*(?::[^=\r\n(]*)?=(?!=)"
     r"|(?:if|for)\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)"
@@ -131,6 +157,8 @@ class _Scanner:
         self.breaks = breaks
         self.repairs = 0
         self.triples: list[_Triple] = []
+        self.comments: list[tuple[int, int]] = []
+        self.strings: list[tuple[int, int]] = []
 
     def lines(self) -> Iterator[_Line]:
         """Yield the logical lines; lines that are blank or a comment are in none."""
@@ -138,6 +166,7 @@ class _Scanner:
         lead = _LEAD.match(text)
         assert lead is not None
         indent, start = lead.span(1)
+        self._note_comments(lead.start(), lead.end())
         search = _TOKEN.search
         position, depth, comment = start, 0, -1
         while start < size:
@@ -149,10 +178,10 @@ class _Scanner:
             if group is None:
                 continue
             if group == _INDENT:
+                self._note_comments(match.start(), position)
                 if depth and (
                     _ONLY_STATEMENT.match(text, position)
-                    or position - match.start(_INDENT) <= start - indent
-                    and _LIKE_STATEMENT.match(text, position)
+                    or (position == match.start(_INDENT) and _LIKE_STATEMENT.match(text, position))
                 ):
                     self.repairs += 1
                     depth = 0
@@ -181,13 +210,21 @@ class _Scanner:
                         position = _break(text, begin, size, column)
                     else:
                         self.triples.append(_Triple(begin, position, quote, column))
+                if _NEWLINE.search(text, begin, position):
+                    self.strings.append((begin, position))
             else:
                 comment = match.start()
+                self.comments.append(match.span())
         if start < size:
             self.repairs += depth > 0
             line = self._line(indent, start, comment, size)
             if line.code_end > start:
                 yield line
+
+    def _note_comments(self, start: int, end: int) -> None:
+        """Remember the comments of a stretch of blank lines."""
+        if self.text.find("#", start, end) >= 0:
+            self.comments.extend(match.span() for match in _COMMENTS.finditer(self.text, start, end))
 
     def damage(self) -> int:
         """Count what is wrong: repairs, and strings that contain definitions."""

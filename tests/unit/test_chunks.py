@@ -377,7 +377,7 @@ def test_a_line_left_of_the_methods_does_not_end_the_class(line: str) -> None:
 @pytest.mark.parametrize(
     "after", ["y = 1", "y: int = 1", "a, b = c", "if a:\n    b", "for a in b:\n    c", "f(a, b[c])"]
 )
-def test_an_open_bracket_ends_at_a_statement_in_the_same_column(line: str, after: str) -> None:
+def test_an_open_bracket_ends_at_a_statement_in_column_zero(line: str, after: str) -> None:
     text = f"{line}\n{after}\nz = 1\n"
     assert [text[e.start : e.end] for e in split(text)] == [line, after, "z = 1"]
 
