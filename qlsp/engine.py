@@ -7,6 +7,8 @@ import traceback
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts
 from qlsp.analysis.interpreter import Interpreter
@@ -17,13 +19,16 @@ from qlsp.backends.torch_eager import EAGER
 from qlsp.config import Config, selected, severity_of
 from qlsp.diagnostics import Diagnostic, Message, Related, Severity
 from qlsp.project import Project
-from qlsp.qmap import MapRoot, map_root
+from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
 from qlsp.statistics import Statistics, collect
 from qlsp.text import LineIndex, Place, Source, SourceError, Span
 from qlsp.triage import relevant
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Workflow
+
+if TYPE_CHECKING:
+    from qlsp.syntax.parse import Unit
 
 RECURSION_LIMIT = 12_000
 
@@ -36,6 +41,7 @@ class CheckResult:
     sources: Mapping[str, Source]
     statistics: Statistics
     crashed: bool
+    analysis: Analysis = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -85,7 +91,7 @@ def check(
     ordered = sorted(unique.values(), key=lambda d: (d.place.path, d.place.span.start, d.code))
     counts = Counter(d.code for d in ordered)
     statistics = collect(analysis.modules, analysis.facts, analysis.place, ordered, len(paths), counts, EAGER)
-    return CheckResult(tuple(ordered), analysis.project.sources, statistics, crashed)
+    return CheckResult(tuple(ordered), analysis.project.sources, statistics, crashed, analysis)
 
 
 def _configured(diagnostic: Diagnostic, config: Config) -> Diagnostic | None:
@@ -201,6 +207,42 @@ def quant_map(paths: Sequence[str], config: Config, class_name: str | None = Non
         for facts in analysis.facts
         if facts.context.workflow is Workflow.EAGER and class_name in (None, facts.context.root)
     )
+
+
+def tensors_in(analysis: Analysis, path: str) -> tuple[TensorAt, ...]:
+    """What the tensors of a file are, seen from every root that runs through it."""
+
+    @cache
+    def locate(span: SpanId) -> Place:
+        return analysis.place(span)
+
+    found = (each for facts in analysis.facts for each in tensors(facts, locate))
+    return tuple(dict.fromkeys(each for each in found if each.place.path == path))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A top-level statement or a member of a class: its place, and whether it parses."""
+
+    span: Span
+    broken: bool
+    members: tuple[Piece, ...] = ()
+
+
+def pieces(analysis: Analysis, path: str) -> tuple[Piece, ...]:
+    """The statements of a file that does not parse as a whole; nothing for one that does."""
+    module = analysis.project.module_at(path)
+    problems = [problem.span.start for problem in module.syntax.problems()] if module is not None else []
+    if module is None or not problems:
+        return ()
+
+    def piece(unit: Unit) -> Piece:
+        members = tuple(piece(member) for member in unit.members)
+        inside = any(member.broken for member in members)
+        broken = not inside and any(unit.start <= start <= unit.end for start in problems)
+        return Piece(Span(unit.start, unit.end, unit.segment), broken, members)
+
+    return tuple(piece(unit) for unit in module.syntax.units)
 
 
 def reveal(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.analysis.scales import Scales
 from qlsp.text import Place
-from qlsp.values.value import Choice, Domain, SpanId, Tensor, Unknown, Value
+from qlsp.values.qparams import DerivedScale, ObservedScale, Scale
+from qlsp.values.value import Choice, Domain, SpanId, Tensor, TupleValue, Unknown, Value
 
 BACKENDS = {Workflow.EAGER: "torch-eager", Workflow.FX: "torch-fx", Workflow.PT2E: "torch-pt2e"}
 
@@ -153,3 +154,59 @@ def _pattern(inputs: tuple[MapInput, ...]) -> tuple[object, ...]:
     """Which inputs share a scale, by position."""
     order: dict[str | None, int] = {}
     return tuple((each.domain, order.setdefault(each.scale, len(order))) for each in inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAt:
+    """What the expression at a place gives after convert, seen from one root. ``owner`` decides the scale;
+    ``built`` is where it is built."""
+
+    place: Place
+    root: str
+    domain: str
+    dtype: str | None = None
+    owner: str | None = None
+    built: Place | None = None
+
+
+def tensors(facts: Facts, locate: Callable[[SpanId], Place]) -> Iterator[TensorAt]:
+    """The tensors of one context: operands and results of its operator calls."""
+    scales = Scales(facts)
+    for call in facts.op_calls.values():
+        for alternative in call.alternatives:
+            yield from _tensors_at(scales, call.span, alternative.output, locate)
+            for operand in alternative.operands:
+                if operand.span is not None and operand.span != call.span:
+                    yield from _tensors_at(scales, operand.span, operand.value, locate)
+
+
+def _tensors_at(
+    scales: Scales, span: SpanId, value: Value, locate: Callable[[SpanId], Place]
+) -> Iterator[TensorAt]:
+    options = [option for _, option in value.options] if isinstance(value, Choice) else [value]
+    for option in options:
+        items = option.items if isinstance(option, TupleValue) else (option,)
+        for item in items:
+            if isinstance(item, Tensor) and item.domain is not Domain.UNKNOWN:
+                yield _tensor_at(scales, locate(span), item, locate)
+
+
+def _tensor_at(scales: Scales, place: Place, tensor: Tensor, locate: Callable[[SpanId], Place]) -> TensorAt:
+    root, domain = scales.facts.context.root, tensor.domain.value
+    if tensor.qparams is None or tensor.domain is not Domain.QUANTIZED:
+        return TensorAt(place, root, domain)
+    scale, dtype = tensor.qparams.scale, tensor.qparams.dtype.value
+    if scale is None:
+        return TensorAt(place, root, domain, dtype)
+    built = _built(scales, scale)
+    place_built = locate(built) if built is not None else None
+    return TensorAt(place, root, domain, dtype, scales.owner(scale), place_built)
+
+
+def _built(scales: Scales, scale: Scale) -> SpanId | None:
+    while isinstance(scale, DerivedScale):
+        scale = scale.base
+    if not isinstance(scale, ObservedScale):
+        return None
+    submodule = scales.facts.submodules.get(scale.observer.owner)
+    return submodule.span if submodule is not None else None

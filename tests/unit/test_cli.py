@@ -16,7 +16,8 @@ import pytest
 from qlsp import __version__, cli, engine
 from qlsp.config import Config
 from qlsp.diagnostics import Diagnostic, Message, Severity
-from qlsp.engine import CheckResult
+from qlsp.engine import Analysis, CheckResult
+from qlsp.project import Project
 from qlsp.qmap import MapInput, MapRoot, MapSite
 from qlsp.rules.api import all_rules
 from qlsp.statistics import Statistics
@@ -65,7 +66,7 @@ class FakeEngine:
             findings={"QL101": len(diagnostics)} if diagnostics else {},
         )
         sources = {path: Source.from_text(path, "x = 1\n") for path in paths}
-        return CheckResult(diagnostics, sources, statistics, self.crashed)
+        return CheckResult(diagnostics, sources, statistics, self.crashed, Analysis(Project()))
 
     def quant_map(
         self, paths: Sequence[str], config: Config, class_name: str | None = None
