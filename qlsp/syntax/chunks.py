@@ -96,20 +96,24 @@ _BLANK = r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))*"
 _SPACE = r"[ \t\f]*(?:\\(?:\r\n?|\n)[ \t\f]*)*"
 _LEAD = re.compile(f"\ufeff?{_BLANK}({_SPACE})")
 
-# Groups: 1 indentation after a line break, 2 opening bracket, 3 closing bracket, 4 quote, 5 comment.
-# Brackets and strings without anything special inside match as a whole and have no group.
+# A token and what stands before it.  Groups: 1 what stands before, 2 opening bracket, 3 closing bracket, 4 quote,
+# 5 indentation after a line break, 6 comment.  Brackets and strings with nothing special inside belong to what
+# stands before.  One of the branches always matches, so there is nothing to track back to.
+_PLAIN = r"[^()\[\]{}'\"#\\\r\n]*"
 _TOKEN = re.compile(
-    r"[(\[{][^()\[\]{}'\"#\\\r\n]*[)\]}]"
-    r"|([(\[{])"
-    r"|([)\]}])"
+    rf"({_PLAIN}(?:(?:[(\[{{]{_PLAIN}[)\]}}]"
     r"|'(?<![fFtT]')(?<![fFtT][rR]')(?!'')[^'\\\r\n]*'"
     r'|"(?<![fFtT]")(?<![fFtT][rR]")(?!"")[^"\\\r\n]*"'
+    rf"){_PLAIN})*)"
+    r"(?:([(\[{])"
+    r"|([)\]}])"
     r"|('''|\"\"\"|['\"])"
     rf"|(?:\r\n?|\n){_BLANK}({_SPACE})"
     r"|(#[^\r\n]*)"
-    r"|\\(?:\r\n?|\n)"
+    r"|\\(?:\r\n?|\n)?"
+    r"|\Z)"
 )
-_OPEN, _CLOSE, _QUOTE, _INDENT, _COMMENT = 1, 2, 3, 4, 5
+_BEFORE, _OPEN, _CLOSE, _QUOTE, _INDENT, _COMMENT = 1, 2, 3, 4, 5, 6
 
 _ONLY_STATEMENT = re.compile(
     r"(?:def|class|return|while|with|import|raise|del|pass|break|continue|global|nonlocal|assert)\b"
@@ -167,17 +171,17 @@ class _Scanner:
         assert lead is not None
         indent, start = lead.span(1)
         self._note_comments(lead.start(), lead.end())
-        search = _TOKEN.search
+        token = _TOKEN.match
         position, depth, comment = start, 0, -1
         while start < size:
-            match = search(text, position)
-            if match is None:
-                break
+            match = token(text, position)
+            assert match is not None
             position = match.end()
             group = match.lastindex
-            if group is None:
-                continue
-            if group == _INDENT:
+            if group == _BEFORE:
+                if position == size:
+                    break
+            elif group == _INDENT:
                 self._note_comments(match.start(), position)
                 if depth and (
                     _ONLY_STATEMENT.match(text, position)
@@ -188,7 +192,7 @@ class _Scanner:
                 if depth:
                     comment = -1
                     continue
-                line = self._line(indent, start, comment, match.start())
+                line = self._line(indent, start, comment, match.end(_BEFORE))
                 if line.code_end > start:
                     yield line
                 indent, start = match.start(_INDENT), position
@@ -202,7 +206,8 @@ class _Scanner:
                     self.repairs += 1
             elif group == _QUOTE:
                 quote = match.group(_QUOTE)
-                begin, position = match.start(), self._string(match.start(), quote)
+                begin = match.end(_BEFORE)
+                position = self._string(begin, quote)
                 if len(quote) == 3:
                     column = _column(text[indent:start])
                     if position < 0:
@@ -213,7 +218,7 @@ class _Scanner:
                 if _NEWLINE.search(text, begin, position):
                     self.strings.append((begin, position))
             else:
-                comment = match.start()
+                comment = match.end(_BEFORE)
                 self.comments.append(match.span())
         if start < size:
             self.repairs += depth > 0
