@@ -95,9 +95,7 @@ def split_of_site(site: Site) -> Split:
             case _:
                 labels.append(("unknown", index))
     found = split(labels)
-    unknown = {
-        index for index, label in enumerate(labels) if isinstance(label, tuple) and label[0] == "unknown"
-    }
+    unknown = {index for index, label in enumerate(labels) if isinstance(label, tuple) and label[0] == "unknown"}
     return tuple("?" if index in unknown else each for index, each in enumerate(found))
 
 
@@ -140,9 +138,7 @@ def _claims_too_much(claim: Split, torch: Sequence[Split]) -> bool:
 def _joins_apart(claim: Split, truth: Split) -> bool:
     known = [index for index, label in enumerate(claim) if isinstance(label, int)]
     pairs = ((a, b) for a in known for b in known if a < b and claim[a] == claim[b])
-    return any(
-        isinstance(truth[a], int) and isinstance(truth[b], int) and truth[a] != truth[b] for a, b in pairs
-    )
+    return any(isinstance(truth[a], int) and isinstance(truth[b], int) and truth[a] != truth[b] for a, b in pairs)
 
 
 def _other_domains(claim: Split, torch: Sequence[Split]) -> bool:
@@ -220,9 +216,7 @@ def clashes(pairs: Iterable[tuple[Cat, Site]]) -> list[str]:
                 continue
             first = seen.setdefault(scale, (qparams, cat.place.row))
             if first[0] != qparams:
-                found.append(
-                    f"scale {scale!r} is {first[0]} in row {first[1]} and {qparams} in row {cat.place.row}"
-                )
+                found.append(f"scale {scale!r} is {first[0]} in row {first[1]} and {qparams} in row {cat.place.row}")
     return found
 
 
@@ -236,9 +230,7 @@ def fault_lines(model: Model, truth: Truth) -> list[FaultLine]:
     shared = _shared_stub_rows(truth)
     shown = {"cat-mixed": differing | set(truth.warned_rows), "stub-reused": shared}
     return [
-        FaultLine(
-            fault.kind, fault.row, fault.row == failed if fault.raises else fault.row in shown[fault.kind]
-        )
+        FaultLine(fault.kind, fault.row, fault.row == failed if fault.raises else fault.row in shown[fault.kind])
         for fault in model.faults
     ]
 

@@ -49,6 +49,7 @@ def keys() -> list[str]:
         *nets.OPENINGS,
         *nets.CLOSINGS,
         *nets.FAULTS,
+        *nets.SCRIPTS,
         *names.KEYS,
     ]
 

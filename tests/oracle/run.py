@@ -63,10 +63,7 @@ class Report:
 
     def wrong_same(self) -> list[tuple[Case, Unit]]:
         return [
-            (case, unit)
-            for case in self.cases
-            for unit in case.comparison.units
-            if unit.verdict is Verdict.WRONG_SAME
+            (case, unit) for case in self.cases for unit in case.comparison.units if unit.verdict is Verdict.WRONG_SAME
         ]
 
     def clashes(self) -> list[tuple[Case, str]]:
@@ -156,9 +153,7 @@ def by_construction(case: Case) -> Truth:
 def show(report: Report, *, limit: int = 40) -> None:
     """Print the agreement and coverage tables."""
     counts = report.verdicts()
-    print(
-        f"models: {len(report.cases)}, executed cats: {counts.total()}, agreement: {report.agreement():.2%}"
-    )
+    print(f"models: {len(report.cases)}, executed cats: {counts.total()}, agreement: {report.agreement():.2%}")
     for verdict in Verdict:
         print(f"  {verdict.value:16} {counts[verdict]}")
     print(f"  {'scale clashes':16} {len(report.clashes())}")
@@ -220,9 +215,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=int, default=FULL_RUN)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--qlsp-in-process", action="store_true", help="call the analyzer in this process")
-    parser.add_argument(
-        "--keep-failures", type=Path, metavar="DIR", help="copy the files that disagree there"
-    )
+    parser.add_argument("--keep-failures", type=Path, metavar="DIR", help="copy the files that disagree there")
     parser.add_argument("--limit", type=int, default=40, help="how many disagreements to print")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ from tests.oracle.grammar.operators import ROWS, Row
 from tests.oracle.truth import TORCH_SEARCH, Truth, observe, search_range
 
 MODELS = 40
-SHAPES = ((2, 4, 8, 8), (2, 4, 64))
+SHAPES = ((2, 4, 8, 8), (2, 4, 64), (2, 2, 4, 8, 8))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def test_operator_row_is_what_torch_does(row: Row) -> None:
     result = row.shape(shape)
     text = PROBE.format(
         layer=filled if row.module else "None",
-        call="self.layer(x)" if row.module else filled,
+        call=row.call.format(m="self.layer", x="x") if row.module else filled,
         shape=result,
         flat="y.reshape(2, -1)" if result else "y.reshape(1, 1).repeat(2, 1)",
     )
@@ -178,9 +178,7 @@ class Net(nn.Module):
 def test_calls_are_found_at_their_expression() -> None:
     truth = observe(PLACES, "places.py", shapes=[SHAPES[0], SHAPES[0]])
     assert truth.failure is None
-    found = [
-        (cat.spelling, cat.place.row, cat.place.column, [step.row for step in cat.path]) for cat in truth.cats
-    ]
+    found = [(cat.spelling, cat.place.row, cat.place.column, [step.row for step in cat.path]) for cat in truth.cats]
     lines = PLACES.split("\n")
     one_line = next(row for row, line in enumerate(lines, 1) if "größe" in line)
     call = next(row for row, line in enumerate(lines, 1) if "c = join(" in line)

@@ -176,14 +176,18 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         caller = sys._getframe(1)
-        if func not in CATS or caller.f_code.co_filename not in (self.positions.filename, FUNCTIONAL_FILE):
-            return func(*args, **kwargs)  # a library module may join tensors of its own
+        if func not in CATS or not self._counts(caller):
+            return func(*args, **kwargs)
         cat = self._record(caller, CATS[func], args[0] if args else kwargs["tensors"])
         before = len(self.caught)
         result = func(*args, **kwargs)
         if any(CAT_WARNING in str(each.message) for each in self.caught[before:]):
             self.truth.warned_rows.append(cat.place.row)
         return result
+
+    def _counts(self, caller: types.FrameType) -> bool:
+        """Whether the file itself calls: library modules join and quantize tensors of their own."""
+        return caller.f_code.co_filename in (self.positions.filename, FUNCTIONAL_FILE)
 
     def _record(self, frame: types.FrameType, spelling: str, tensors: Sequence[torch.Tensor]) -> Cat:
         frames = self.positions.stack(frame)
@@ -194,15 +198,18 @@ class Recorder(TorchFunctionMode):
 
     def functional_cat(self, module: nnq.QFunctional, x: list[torch.Tensor], dim: int = 0) -> torch.Tensor:
         """Stands in for `QFunctional.cat`."""
-        self._record(sys._getframe(2), "FloatFunctional.cat", x)
+        if self._counts(sys._getframe(2)):
+            self._record(sys._getframe(2), "FloatFunctional.cat", x)
         return QFUNCTIONAL_CAT(module, x, dim)
 
     def quantize(self, module: nnq.Quantize, x: torch.Tensor) -> torch.Tensor:
         """Stands in for `Quantize.forward`."""
-        frames = self.positions.stack(sys._getframe(2))
-        place, path = self.positions.call(frames[0]), self.positions.path(frames)
-        storage = 0 if x.is_quantized else x.data_ptr()
-        self.truth.stubs.append(StubCall(place, path, self.stubs[id(module)], x.is_quantized, storage))
+        name = self.stubs.get(id(module))
+        if name is not None:
+            frames = self.positions.stack(sys._getframe(2))
+            place, path = self.positions.call(frames[0]), self.positions.path(frames)
+            storage = 0 if x.is_quantized else x.data_ptr()
+            self.truth.stubs.append(StubCall(place, path, name, x.is_quantized, storage))
         return QUANTIZE_FORWARD(module, x)
 
 
@@ -214,7 +221,7 @@ QUANTIZE_FORWARD = nnq.Quantize.forward
 @contextmanager
 def recording(model: nn.Module, positions: Positions, truth: Truth) -> Iterator[None]:
     """Record what the converted `model` does."""
-    recorder = Recorder(positions, truth, {id(module): name for name, module in model.named_modules()})
+    recorder = Recorder(positions, truth, stubs_of(model))
     nnq.QFunctional.cat = lambda module, x, dim=0: recorder.functional_cat(module, x, dim)  # type: ignore[method-assign]
     nnq.Quantize.forward = lambda module, x: recorder.quantize(module, x)  # type: ignore[method-assign]
     try:
@@ -224,6 +231,17 @@ def recording(model: nn.Module, positions: Positions, truth: Truth) -> Iterator[
     finally:
         nnq.QFunctional.cat = QFUNCTIONAL_CAT  # type: ignore[method-assign]
         nnq.Quantize.forward = QUANTIZE_FORWARD  # type: ignore[method-assign]
+
+
+def stubs_of(model: nn.Module) -> dict[int, str]:
+    """The converted stubs of the file's own modules, by identity."""
+    return {
+        id(stub): f"{path}.{name}".removeprefix(".")
+        for path, module in model.named_modules()
+        if not type(module).__module__.startswith("torch.ao")
+        for name, stub in module.named_children()
+        if isinstance(stub, nnq.Quantize)
+    }
 
 
 # -- running ------------------------------------------------------------------------------------------------

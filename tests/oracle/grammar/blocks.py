@@ -58,9 +58,7 @@ def start_class(scope: Scope, shape: Shape, base: str = "nn.Module") -> ClassTex
     return text
 
 
-def _open(
-    scope: Scope, arguments: Sequence[Tensor], names: Sequence[str], text: ClassText, *, tidy: bool
-) -> Scope:
+def _open(scope: Scope, arguments: Sequence[Tensor], names: Sequence[str], text: ClassText, *, tidy: bool) -> Scope:
     if scope.level >= DEEPEST or scope.dead:
         raise NotHere
     return scope.inner(parameters(names, arguments), text, tidy=tidy)
@@ -330,7 +328,7 @@ def flag_both_ways(scope: Scope) -> None:
     body = _open(scope, [x], ["x"], text, tidy=True)
     text.params.append("with_conv=True")
     text.add("self.with_conv = with_conv")
-    layer = ops.layer(body, x, ops.observed)
+    layer = ops.layer(body, body.pool[0], ops.observed)
     name = body.submodule(layer.constructor, "conv")
     with body.block("if self.with_conv:"):
         body.emit(f"x = self.{name}(x)")
@@ -387,9 +385,7 @@ def derived_sequential(scope: Scope) -> None:
     x = named_feature(scope)
     stack = ops.series(scope, x, 2)
     text = ClassText(scope.file.fresh("ConvAct"), scope.file, "nn.Sequential", width=x.channels)
-    lines = [
-        f"    {each.constructor.replace('Conv2d(' + str(x.channels), 'Conv2d(channels')}," for each in stack
-    ]
+    lines = [f"    {each.constructor.replace('Conv2d(' + str(x.channels), 'Conv2d(channels')}," for each in stack]
     text.init += ["super().__init__(", *lines, ")"]
     _close(scope, text, [])
     name = scope.submodule(text.construct(), "conv_act")
@@ -424,7 +420,7 @@ def inherited_init(scope: Scope) -> None:
     x = named_feature(scope)
     base, body, _ = _base(scope, x, runs=False)
     body.dead = 0
-    layer = ops.layer(body, x, ops.observed)
+    layer = ops.layer(body, body.pool[0], ops.observed)
     name = body.submodule(layer.constructor, "inherited")
     base.closed = True
     text = _derived(scope, base)
@@ -501,9 +497,7 @@ def mixin(scope: Scope) -> None:
     x = named_feature(scope)
     kind = scope.file.fresh("ConcatMixin")
     mark_free = "torch.cat([a, b], dim=1)"
-    scope.file.functions.append(
-        [f"class {kind}:", "    def join(self, a, b):", f"        return {mark_free}"]
-    )
+    scope.file.functions.append([f"class {kind}:", "    def join(self, a, b):", f"        return {mark_free}"])
     text = start_class(scope, x.shape, f"{kind}, nn.Module")
     body = _open(scope, [x], ["x"], text, tidy=True)
     after = body.bind(ops.operate(body, body.pool[0], ops.observed))
@@ -535,7 +529,7 @@ def direct_submodule(scope: Scope) -> None:
     x = feature(scope)
     text = start_class(scope, x.shape)
     body = _open(scope, [x], ["x"], text, tidy=True)
-    layer = ops.layer(body, x, ops.observed)
+    layer = ops.layer(body, body.pool[0], ops.observed)
     inner = body.submodule(layer.constructor, "conv")
     add_forward(text, ["x"], [f"return self.{inner}(x)"])
     _close(scope, text, [])
@@ -550,7 +544,7 @@ def constructor_condition(scope: Scope) -> None:
     value = scope.rng.random() < 0.5
     text = start_class(scope, x.shape)
     body = _open(scope, [x], ["x"], text, tidy=True)
-    chosen, other = ops.layer(body, x, ops.observed), ops.layer(body, x)
+    chosen, other = ops.layer(body, body.pool[0], ops.observed), ops.layer(body, body.pool[0])
     test = decide(body, value)
     if not text.init or "self.training" in test or test.isidentifier() and not test.isupper():
         raise NotHere

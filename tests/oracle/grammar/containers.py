@@ -175,9 +175,7 @@ def stack(scope: Scope, x: Tensor, count: int, *, serial: bool) -> list[Layer]:
     return ops.series(scope, x, count) if serial else ops.parallel(scope, x, count)
 
 
-def module_list(
-    scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers"
-) -> tuple[str, list[Layer]]:
+def module_list(scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers") -> tuple[str, list[Layer]]:
     """A ModuleList whose members fit `x`: one after the other, or side by side."""
     layers = stack(scope, x, count, serial=serial)
     name = scope.owner.fresh(stem)

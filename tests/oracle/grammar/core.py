@@ -37,7 +37,8 @@ class Tensor:
     shape: Shape
     origin: Origin
     nonneg: bool = False
-    shadows: frozenset[Origin] = frozenset()
+    shadows: frozenset[Origin] = frozenset()  # other owners that may have seen the very same range
+    content: frozenset[Origin] = frozenset()  # whose values it holds beside its owner's: an observer sees them all
 
     @property
     def quantized(self) -> bool:
@@ -54,6 +55,11 @@ class Tensor:
             total *= extent
         return total
 
+    @property
+    def ranges(self) -> frozenset[Origin]:
+        """The owners whose range an observer of this tensor may find."""
+        return self.shadows | self.content | {self.origin}
+
     def named(self, text: str) -> Tensor:
         return replace(self, text=text)
 
@@ -61,9 +67,7 @@ class Tensor:
         """Whether torch gives both the same range by their values alone, though two observers own them."""
         if self.origin == other.origin:
             return False
-        return (
-            self.origin in other.shadows or other.origin in self.shadows or bool(self.shadows & other.shadows)
-        )
+        return self.origin in other.shadows or other.origin in self.shadows or bool(self.shadows & other.shadows)
 
 
 class Coverage:
@@ -230,9 +234,7 @@ class Scope:
         self.file = file
         self.rng = file.rng
         self.cls = cls
-        self.tidy = (
-            tidy  # every result keeps the shape of a feature map, so that it may follow itself in a container
-        )
+        self.tidy = tidy  # every result keeps the shape of a feature map, so that it may follow itself in a container
         self.level = level  # how many methods and blocks stand around this one
         self.lines: list[str] = []
         self.pool: list[Tensor] = list(pool)
@@ -290,9 +292,7 @@ class Scope:
     def pick(self, where: Callable[[Tensor], bool] = lambda _: True, *, rank: int | None = 4) -> Tensor:
         """A quantized tensor of the pool, preferably one nothing has used yet."""
         found = [
-            each
-            for each in self.pool
-            if each.quantized and (rank is None or len(each.shape) == rank) and where(each)
+            each for each in self.pool if each.quantized and (rank is None or len(each.shape) == rank) and where(each)
         ]
         if not found:
             raise NotHere
@@ -375,9 +375,7 @@ class Scope:
 
 def _snapshot(part: Scope | ClassText | SourceFile) -> tuple[object, dict[str, Any]]:
     kinds = (list, dict, Counter)
-    state = {
-        name: copy(value) for name, value in vars(part).items() if isinstance(value, (*kinds, int, bool))
-    }
+    state = {name: copy(value) for name, value in vars(part).items() if isinstance(value, (*kinds, int, bool))}
     return part, state
 
 
@@ -411,17 +409,21 @@ def rebase(origin: Origin, instance: Sequence[str], arguments: Sequence[Tensor])
 
 def rebased(tensor: Tensor, instance: Sequence[str], arguments: Sequence[Tensor]) -> Tensor:
     """`tensor`, a result of a method, seen from the caller."""
-    shadows = {rebase(each, instance, arguments) for each in tensor.shadows}
-    for index, argument in enumerate(arguments):
-        if ("arg", str(index)) in {tensor.origin, *tensor.shadows}:
-            shadows |= argument.shadows
     origin = rebase(tensor.origin, instance, arguments)
-    return replace(tensor, origin=origin, shadows=frozenset(shadows - {origin}))
+    shadows, content = (
+        {rebase(each, instance, arguments) for each in names} for names in (tensor.shadows, tensor.content)
+    )
+    for index, argument in enumerate(arguments):
+        if ("arg", str(index)) in tensor.shadows | {tensor.origin}:
+            shadows |= argument.shadows
+        if ("arg", str(index)) in tensor.ranges:
+            content |= argument.ranges
+    return replace(tensor, origin=origin, shadows=frozenset(shadows - {origin}), content=frozenset(content))
 
 
 def parameters(names: Sequence[str], tensors: Sequence[Tensor]) -> list[Tensor]:
     """The arguments of a method as its body sees them: origins unknown, perhaps without negatives."""
     return [
-        replace(tensor, text=name, origin=("arg", str(index)), nonneg=True, shadows=frozenset())
+        replace(tensor, text=name, origin=("arg", str(index)), nonneg=True, shadows=frozenset(), content=frozenset())
         for index, (name, tensor) in enumerate(zip(names, tensors, strict=True))
     ]

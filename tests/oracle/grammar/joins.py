@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.oracle.grammar import operators as ops
-from tests.oracle.grammar.core import FLOAT, NotHere, Scope, Shape, Tensor, certain, own
+from tests.oracle.grammar.core import FLOAT, NotHere, Origin, Scope, Shape, Tensor, certain, own
 
 Producer = Callable[[Scope], None]
 JOINS: dict[str, Producer] = {}
@@ -121,9 +121,13 @@ def raw(
     mark = scope.file.mark("cat-mixed") if mixed(tensors) and not scope.dead else ""
     text = mark + family.template.format(seq=listed(tensors) if seq is None else seq)
     first = tensors[0]
-    return Tensor(
-        text, family.shape(tensors), first.origin, all(each.nonneg for each in tensors), first.shadows
-    )
+    nonneg = all(each.nonneg for each in tensors)
+    return Tensor(text, family.shape(tensors), first.origin, nonneg, first.shadows, ranges(tensors))
+
+
+def ranges(tensors: Sequence[Tensor]) -> frozenset[Origin]:
+    """The owners whose range an observer of a join may find."""
+    return frozenset().union(*(each.ranges for each in tensors))
 
 
 def functional(scope: Scope, stem: str = "cat") -> str:
@@ -131,9 +135,7 @@ def functional(scope: Scope, stem: str = "cat") -> str:
     return scope.submodule("nnq.FloatFunctional()", scope.rng.choice((stem, "ff", f"{stem}_op")))
 
 
-def observed_cat(
-    scope: Scope, tensors: Sequence[Tensor], seq: str | None = None, name: str | None = None
-) -> Tensor:
+def observed_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None, name: str | None = None) -> Tensor:
     """`FloatFunctional.cat` over `tensors`, as an expression."""
     if confusable(tensors) or not FAMILY["cat: torch.cat({seq}, 1)"].fits(tensors):
         raise NotHere
@@ -144,8 +146,7 @@ def observed_cat(
     template = key.removeprefix("cat: FloatFunctional")
     text = f"self.{name}{template}".format(seq=listed(tensors) if seq is None else seq)
     shape = ops.put(1, sum(each.shape[1] for each in tensors))(tensors[0].shape)
-    shadows = frozenset().union(*({each.origin} | each.shadows for each in tensors))
-    return Tensor(text, shape, own(name), all(each.nonneg for each in tensors), shadows)
+    return Tensor(text, shape, own(name), all(each.nonneg for each in tensors), ranges(tensors))
 
 
 def any_cat(scope: Scope, tensors: Sequence[Tensor], seq: str | None = None) -> Tensor:
@@ -251,9 +252,7 @@ def cat_chunks(scope: Scope) -> None:
         raise NotHere
     scope.use(x)
     a, b = scope.fresh("first"), scope.fresh("second")
-    scope.emit(
-        f"{a}, {b} = {scope.rng.choice(('{0}.chunk(2, dim=1)', 'torch.chunk({0}, 2, 1)')).format(x.text)}"
-    )
+    scope.emit(f"{a}, {b} = {scope.rng.choice(('{0}.chunk(2, dim=1)', 'torch.chunk({0}, 2, 1)')).format(x.text)}")
     parts = [replace(x, text=name, shape=ops.put(1, ops.half)(x.shape)) for name in (a, b)]
     scope.keep(*parts)
     settle(scope, raw(scope, parts[::-1]))
@@ -426,9 +425,7 @@ def dense_list(scope: Scope) -> None:
     x = scope.pick_name(lambda each: small(each) and each.channels <= 4)
     c, count = x.channels, 2
     name, feats = scope.owner.fresh("dense"), scope.fresh("feats")
-    scope.owner.add(
-        f"self.{name} = nn.ModuleList([nn.Conv2d({c} * (i + 1), {c}, 1) for i in range({count})])"
-    )
+    scope.owner.add(f"self.{name} = nn.ModuleList([nn.Conv2d({c} * (i + 1), {c}, 1) for i in range({count})])")
     made = [x, *(Tensor("", x.shape, own(name, str(index))) for index in range(count))]
     scope.emit(f"{feats} = [{x.text}]")
     mark = "" if scope.dead else scope.file.mark("cat-mixed") if certain(x.origin) else ""
@@ -457,9 +454,7 @@ def shuffle_cat(scope: Scope) -> None:
     joined = scope.bind(raw(scope, [a, b], only=along(1)))
     n, c, h, w = (scope.fresh(stem) for stem in ("batch", "width", "rows", "cols"))
     scope.emit(f"{n}, {c}, {h}, {w} = {joined.text}.size()")
-    scope.emit(
-        f"{joined.text} = {joined.text}.reshape({n}, 2, {c} // 2, {h}, {w}).transpose(1, 2).contiguous()"
-    )
+    scope.emit(f"{joined.text} = {joined.text}.reshape({n}, 2, {c} // 2, {h}, {w}).transpose(1, 2).contiguous()")
     scope.rebind(joined, replace(joined, text=f"{joined.text}.reshape({n}, {c}, {h}, {w})"))
 
 
@@ -511,9 +506,7 @@ def functional_add_relu(scope: Scope) -> None:
 
 @join("FloatFunctional.matmul")
 def functional_matmul(scope: Scope) -> None:
-    x = scope.pick_name(
-        lambda each: small(each) and ops.square(each.shape) and each.shape[2] == each.shape[3]
-    )
+    x = scope.pick_name(lambda each: small(each) and ops.square(each.shape) and each.shape[2] == each.shape[3])
     scope.use(x)
     y = partner(scope, x)
     name = functional(scope, "matmul")
@@ -572,17 +565,13 @@ def top_down(scope: Scope) -> None:
 def functional_dict(scope: Scope) -> None:
     a, b = group(scope)
     name = scope.owner.fresh("ops")
-    scope.owner.add(
-        f'self.{name} = nn.ModuleDict({{"cat": nnq.FloatFunctional(), "add": nnq.FloatFunctional()}})'
-    )
+    scope.owner.add(f'self.{name} = nn.ModuleDict({{"cat": nnq.FloatFunctional(), "add": nnq.FloatFunctional()}})')
     scope.use(a, b)
-    added = scope.bind(Tensor(f'self.{name}["add"].add({a.text}, {b.text})', a.shape, own(name, "add")))
+    nonneg = a.nonneg and b.nonneg
+    added = scope.bind(Tensor(f'self.{name}["add"].add({a.text}, {b.text})', a.shape, own(name, "add"), nonneg))
     joined = replace(added, text=f'self.{name}["cat"].cat([{added.text}, {a.text}], dim=1)')
-    shadows = frozenset({added.origin, a.origin} | a.shadows)
-    settle(
-        scope,
-        replace(joined, shape=ops.put(1, a.channels * 2)(a.shape), origin=own(name, "cat"), shadows=shadows),
-    )
+    shape = ops.put(1, a.channels * 2)(a.shape)
+    settle(scope, replace(joined, shape=shape, origin=own(name, "cat"), shadows=ranges([added, a])))
 
 
 @join("cat of scalar operators on one tensor")
@@ -625,9 +614,8 @@ def float_cat(scope: Scope) -> None:
     joined = scope.fresh("wide")
     scope.emit(f"{joined} = torch.cat({name}, dim=1)")
     shape = ops.put(1, a.channels + b.channels)(a.shape)
-    shadows = a.shadows | b.shadows | {a.origin, b.origin}
     nonneg = a.nonneg and b.nonneg
-    settle(scope, Tensor(f"self.{back}({joined})", shape, own(back), nonneg, frozenset(shadows)))
+    settle(scope, Tensor(f"self.{back}({joined})", shape, own(back), nonneg, ranges([a, b])))
 
 
 @join("cat of dequantized tensors that stays float")
@@ -673,8 +661,8 @@ def twin_stubs(scope: Scope) -> None:
     name = scope.fresh("real")
     scope.emit(f"{name} = F.silu(self.{out}({x.text}))")
     twins = frozenset({("of", "island", *x.origin)})
-    a = scope.bind(Tensor(f"self.{first}({name})", x.shape, own(first), shadows=twins))
-    b = scope.bind(Tensor(f"self.{second}({name})", x.shape, own(first), shadows=twins))
+    a = scope.bind(Tensor(f"self.{first}({name})", x.shape, own(first), x.nonneg, twins))
+    b = scope.bind(Tensor(f"self.{second}({name})", x.shape, own(first), x.nonneg, twins))
     settle(scope, raw(scope, [a, b]))
 
 

@@ -86,9 +86,7 @@ class Imports:
 
     def lines(self) -> list[str]:
         """The import block: standard library, blank line, torch; each sorted."""
-        gathered = [
-            f"from {module} import {', '.join(sorted(names))}" for module, names in self._from.items()
-        ]
+        gathered = [f"from {module} import {', '.join(sorted(names))}" for module, names in self._from.items()]
         lines = sorted(self._plain | set(gathered), key=_import_order)
         library = [line for line in lines if re.match(r"(import|from) torch\b", line)]
         standard = [line for line in lines if line not in library]
@@ -109,9 +107,7 @@ class Imports:
         style = self._styles[space]
         if "{name}" not in STYLES[space][style][0]:
             return *STYLES[space][style], style
-        plain = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "torch.nn.functional.name"}[
-            space
-        ]
+        plain = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "torch.nn.functional.name"}[space]
         return *STYLES[space][plain], plain
 
     def _from_import(self, space: str, name: str, line: str) -> str:

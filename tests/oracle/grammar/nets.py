@@ -12,9 +12,7 @@ from tests.oracle.grammar.joins import any_cat, listed
 
 INPUT = (BATCH, 4, 8, 8)
 CHOICES = [f"stmt: {name}" for name in ("if and else", "elif chain", "conditional expression", "nested if")]
-RESHAPING = [
-    f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")
-]
+RESHAPING = [f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")]
 
 
 @dataclass
@@ -35,6 +33,7 @@ Closing = Callable[[Net, Sequence[Tensor]], None]
 OPENINGS: dict[str, Opening] = {}
 CLOSINGS: dict[str, Closing] = {}
 FAULTS: dict[str, Opening] = {}
+SCRIPTS: dict[str, Opening] = {}
 
 
 def opening(name: str) -> Callable[[Opening], Opening]:
@@ -48,6 +47,14 @@ def opening(name: str) -> Callable[[Opening], Opening]:
 def closing(name: str) -> Callable[[Closing], Closing]:
     def register(function: Closing) -> Closing:
         CLOSINGS[f"output: {name}"] = function
+        return function
+
+    return register
+
+
+def script(name: str) -> Callable[[Opening], Opening]:
+    def register(function: Opening) -> Opening:
+        SCRIPTS[f"script: {name}"] = function
         return function
 
     return register
@@ -108,9 +115,7 @@ def star_inputs(net: Net) -> None:
 @opening("list of tensors")
 def list_input(net: Net) -> None:
     net.signature, net.shapes, net.call = "images", [INPUT, INPUT], "list"
-    made = [
-        _stub(net, f"images[{index}]", stem) for index, stem in enumerate(("quant_first", "quant_second"))
-    ]
+    made = [_stub(net, f"images[{index}]", stem) for index, stem in enumerate(("quant_first", "quant_second"))]
     for each, stem in zip(made, ("first_image", "second_image"), strict=True):
         net.scope.bind(each, stem)
 
@@ -252,6 +257,48 @@ def missing_stub(net: Net) -> None:
     _last_words(net, "missing-stub", f"self.{name}(plain)")
 
 
+# -- what else the file does --------------------------------------------------------------------------------
+
+
+@script("none")
+def no_script(net: Net) -> None:
+    """The file defines the model only."""
+
+
+@script("function that quantizes any model")
+def quantize_function(net: Net) -> None:
+    net.file.tail += [
+        "",
+        "",
+        "def quantize(model, batches):",
+        "    model.eval()",
+        f'    model.qconfig = tq.get_default_qconfig("{net.file.engine}")',
+        "    prepared = tq.prepare(model)",
+        "    for batch in batches:",
+        "        prepared(*batch)",
+        "    return tq.convert(prepared)",
+    ]
+
+
+@script("main block that quantizes the model")
+def main_block(net: Net) -> None:
+    if net.call != "args":
+        raise NotHere
+    data = ", ".join(f"torch.randn{shape}" for shape in net.shapes)
+    net.file.tail += [
+        "",
+        "",
+        'if __name__ == "__main__":',
+        "    net = Net().eval()",
+        f'    net.qconfig = tq.get_default_qconfig("{net.file.engine}")',
+        "    tq.prepare(net, inplace=True)",
+        "    with torch.no_grad():",
+        f"        net({data})",
+        "    tq.convert(net, inplace=True)",
+        "    print(net)",
+    ]
+
+
 # -- the class ----------------------------------------------------------------------------------------------
 
 
@@ -313,4 +360,14 @@ def write_net(file: SourceFile, budget: int, planted: str | None) -> Net:
         file.cover(key)
     add_forward(text, net.signature.split(", "), net.scope.lines)
     file.classes.append(text)
+    _write_script(net)
     return net
+
+
+def _write_script(net: Net) -> None:
+    key = net.file.choose(list(SCRIPTS))
+    try:
+        SCRIPTS[key](net)
+    except NotHere:
+        return
+    net.file.cover(key)

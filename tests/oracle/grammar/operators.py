@@ -63,6 +63,14 @@ def image(shape: Shape) -> bool:
     return len(shape) == 4
 
 
+def volume(shape: Shape) -> bool:
+    return len(shape) == 5
+
+
+def sequence(shape: Shape) -> bool:
+    return len(shape) == 3 and shape[2] % 2 == 0 and shape[2] <= 64
+
+
 def square(shape: Shape) -> bool:
     return image(shape) and shape[2] >= 2 and shape[3] >= 2
 
@@ -111,6 +119,7 @@ class Row:
     sign: str = "keep"
     engine: str = ""
     named: bool = False
+    call: str = "{m}({x})"
 
     @property
     def key(self) -> str:
@@ -160,9 +169,7 @@ POINTWISE = [
 ]
 
 POOLS = [
-    *rows(
-        "max_pool", "F.max_pool2d({x}, 3, stride=1, padding=1)", "torch.max_pool2d({x}, 3, 1, 1)", when=square
-    ),
+    *rows("max_pool", "F.max_pool2d({x}, 3, stride=1, padding=1)", "torch.max_pool2d({x}, 3, 1, 1)", when=square),
     *rows("max_pool", "nn.MaxPool2d(3, stride=1, padding=1)", when=square),
     *rows("max_pool", "F.max_pool2d({x}, 2)", "nn.MaxPool2d(2)", when=square, shape=plane(half)),
     *rows("max_pool", "F.max_pool1d({x}.flatten(2), 3, stride=1, padding=1)", when=square, shape=flat(2)),
@@ -178,9 +185,7 @@ POOLS = [
 ]
 
 REDUCTIONS = [
-    *rows(
-        "mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square
-    ),
+    *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
     *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
     *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square, sign="nonneg"),
@@ -203,9 +208,7 @@ SPATIAL = [
     ),
     *rows("interpolate", 'F.interpolate({x}, scale_factor=0.5, mode="area")', when=big, shape=plane(half)),
     *rows("interpolate", 'F.interpolate({x}, size={x}.shape[2:], mode="nearest")', when=small, named=True),
-    *rows(
-        "grid_sample", "F.grid_sample({x}, torch.zeros({n}, {h}, {w}, 2), align_corners=False)", when=square
-    ),
+    *rows("grid_sample", "F.grid_sample({x}, torch.zeros({n}, {h}, {w}, 2), align_corners=False)", when=square),
     *rows(
         "pad",
         "F.pad({x}, (1, 1, 1, 1))",
@@ -241,12 +244,8 @@ LAYOUT = [
     *rows("slice", "{x}[..., 0]", shape=drop(3)),
     *rows("index", "{x}[:, -1]", shape=drop(1)),
     *rows("index", "{x}[:, [0, 1]]", when=channels(2), shape=put(1, 2)),
-    *rows(
-        "chunk", "{x}.chunk(2, 1)[0]", "torch.chunk({x}, 2, dim=1)[-1]", when=channels(2), shape=put(1, half)
-    ),
-    *rows(
-        "split", "{x}.split(2, dim=1)[0]", "torch.split({x}, 2, dim=1)[0]", when=channels(2), shape=put(1, 2)
-    ),
+    *rows("chunk", "{x}.chunk(2, 1)[0]", "torch.chunk({x}, 2, dim=1)[-1]", when=channels(2), shape=put(1, half)),
+    *rows("split", "{x}.split(2, dim=1)[0]", "torch.split({x}, 2, dim=1)[0]", when=channels(2), shape=put(1, 2)),
     *rows("expand", "{x}[:1].expand({n}, -1, -1, -1).contiguous()"),
     *rows("repeat", "{x}.repeat(1, 2, 1, 1)", when=lambda s: image(s) and s[1] <= 8, shape=put(1, double)),
     *rows("flip", "{x}.flip(3)", "torch.flip({x}, [2])"),
@@ -271,9 +270,7 @@ FIXED = [
         when=any_rank,
         sign="nonneg",
     ),
-    *rows(
-        "hardsigmoid", "F.hardsigmoid({x})", "nn.Hardsigmoid()", scale="sigmoid", when=any_rank, sign="nonneg"
-    ),
+    *rows("hardsigmoid", "F.hardsigmoid({x})", "nn.Hardsigmoid()", scale="sigmoid", when=any_rank, sign="nonneg"),
     *rows("tanh", "torch.tanh({x})", "{x}.tanh()", "F.tanh({x})", "nn.Tanh()", scale="tanh", when=any_rank),
 ]
 
@@ -288,9 +285,7 @@ OWN = [
         sign="free",
         when=square,
     ),
-    *rows(
-        "conv1d", "nn.Conv1d({c}, {c}, 3, padding=1)", scale="own", sign="free", when=lambda s: len(s) == 3
-    ),
+    *rows("conv1d", "nn.Conv1d({c}, {c}, 3, padding=1)", scale="own", sign="free", when=lambda s: len(s) == 3),
     *rows(
         "conv_transpose2d",
         "nn.ConvTranspose2d({c}, {c}, 3, padding=1)",
@@ -314,9 +309,8 @@ OWN = [
     *rows("instance_norm", "nn.InstanceNorm2d({c}, affine=True)", scale="own", sign="free", when=big),
 ]
 
-ROWS: dict[str, Row] = {
-    row.key: row for row in [*POINTWISE, *POOLS, *REDUCTIONS, *SPATIAL, *LAYOUT, *FIXED, *OWN]
-}
+ROWS: dict[str, Row] = {row.key: row for row in [*POINTWISE, *POOLS, *REDUCTIONS, *SPATIAL, *LAYOUT, *FIXED, *OWN]}
+OTHER_RANKS = ("conv1d", "conv3d", "attention")
 STEMS = {
     "relu": "act",
     "relu6": "act",
@@ -351,10 +345,12 @@ def effect(row: Row, x: Tensor, text: str, owner: Origin) -> Tensor:
     """The tensor the row makes of `x`; `owner` owns its scale where the row observes."""
     origin = {"keep": x.origin, "own": owner}.get(row.scale, ("fixed", row.scale))
     sign = {"nonneg": True, "keep": x.nonneg}.get(row.sign, False)
-    shadows = x.shadows if row.scale == "keep" else frozenset()
+    kept = row.scale == "keep"
+    shadows = x.shadows if kept else frozenset()
     if row.scale == "own" and "{" not in row.template:  # no parameters: two of them may make one range
         shadows = frozenset({("of", "activation")})
-    return replace(x, text=text, shape=row.shape(x.shape), origin=origin, nonneg=sign, shadows=shadows)
+    made = replace(x, text=text, shape=row.shape(x.shape), origin=origin, nonneg=sign, shadows=shadows)
+    return made if kept else replace(made, content=frozenset())
 
 
 def choose_row(scope: Scope, x: Tensor, test: Callable[[Row], bool]) -> Row:
@@ -381,7 +377,7 @@ def apply(scope: Scope, row: Row, x: Tensor) -> Tensor:
     if not row.module:
         return effect(row, x, fill(row, x), ())
     name = scope.submodule(fill(row, x, scope.owner.width_text), STEMS.get(row.operator, row.operator))
-    return effect(row, x, f"self.{name}({x.text})", own(name))
+    return effect(row, x, row.call.format(m=f"self.{name}", x=x.text), own(name))
 
 
 def anything(_: Row) -> bool:
@@ -398,16 +394,16 @@ def same_shape(row: Row) -> bool:
 
 
 def reshaping(row: Row) -> bool:
-    return row.shape is not same or row.operator == "conv1d"
+    return row.shape is not same or row.operator in OTHER_RANKS
 
 
 def movable(row: Row) -> bool:
     """A module row that maps a feature map to one of the same shape: fit for containers."""
-    return row.module and row.shape is same and row.operator != "conv1d"
+    return row.module and row.shape is same and row.operator not in OTHER_RANKS
 
 
 def observed(row: Row) -> bool:
-    return row.scale == "own" and row.shape is same and row.operator not in ("conv1d", "linear")
+    return row.scale == "own" and row.shape is same and row.operator not in (*OTHER_RANKS, "linear")
 
 
 def weighted(row: Row) -> bool:
@@ -445,9 +441,7 @@ def series(scope: Scope, x: Tensor, count: int, test: Callable[[Row], bool] = mo
 
 def parallel(scope: Scope, x: Tensor, count: int, test: Callable[[Row], bool] = movable) -> list[Layer]:
     """Layers that each fit `x`; none observes without parameters, as two such make one value."""
-    return [
-        layer(scope, x, lambda row: test(row) and (weighted(row) or row.scale != "own")) for _ in range(count)
-    ]
+    return [layer(scope, x, lambda row: test(row) and (weighted(row) or row.scale != "own")) for _ in range(count)]
 
 
 def constructors(stack: list[Layer]) -> str:

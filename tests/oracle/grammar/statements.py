@@ -303,9 +303,7 @@ def match_string(scope: Scope) -> None:
     x = named_feature(scope)
     mode = scope.constant("style", '"wide"')
     with scope.block(f"match self.{mode}:"):
-        made = _arms(
-            scope, ('case "narrow":', 'case "wide" | "full":', "case _:"), 1, x, scope.fresh("styled")
-        )
+        made = _arms(scope, ('case "narrow":', 'case "wide" | "full":', "case _:"), 1, x, scope.fresh("styled"))
     scope.keep(made)
 
 
@@ -410,10 +408,7 @@ def for_zip(scope: Scope) -> None:
     with scope.block(f"for lateral, feat_in in zip(self.{name}, {listed(inputs)}):"):
         scope.emit(f"{outs}.append(lateral(feat_in))")
     scope.use(*inputs)
-    made = [
-        layer.call(x, f"{outs}[{i}]", name, str(i))
-        for i, (layer, x) in enumerate(zip(stack, inputs, strict=True))
-    ]
+    made = [layer.call(x, f"{outs}[{i}]", name, str(i)) for i, (layer, x) in enumerate(zip(stack, inputs, strict=True))]
     settle(scope, any_cat(scope, made, outs))
 
 
@@ -526,9 +521,7 @@ def for_literal(scope: Scope) -> None:
     made = values(scope, 2)
     outs, item = scope.fresh("acts"), scope.fresh("item")
     scope.emit(f"{outs} = []")
-    row = ops.choose_row(
-        scope, made[0], lambda each: each.shape is ops.same and not each.module and not each.named
-    )
+    row = ops.choose_row(scope, made[0], lambda each: each.shape is ops.same and not each.module and not each.named)
     scope.cover(row.key)
     with scope.block(f"for {item} in ({made[0].text}, {made[1].text}):"):
         scope.emit(f"{outs}.append({ops.fill(row, made[0].named(item))})")
@@ -740,6 +733,15 @@ def call_sequential(scope: Scope) -> None:
         settle(scope, any_cat(scope, [x, made]))
 
 
+@statement("two Sequentials side by side")
+def two_sequentials(scope: Scope) -> None:
+    x = named_feature(scope)
+    built = [sequential(scope, x, 2, stem) for stem in ("branch_a", "branch_b")]
+    scope.use(x)
+    made = [ops.chain(x, stack, name).named(f"self.{name}({x.text})") for name, stack in built]
+    settle(scope, any_cat(scope, made))
+
+
 @statement("index into a Sequential")
 def index_sequential(scope: Scope) -> None:
     x = named_feature(scope)
@@ -817,10 +819,7 @@ def dict_key(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_dict(scope, x, 2, serial=False)
     scope.use(x)
-    made = [
-        each.call(x, f'self.{name}["{key}"]({x.text})', name, key)
-        for key, each in zip(KEYS, stack, strict=False)
-    ]
+    made = [each.call(x, f'self.{name}["{key}"]({x.text})', name, key) for key, each in zip(KEYS, stack, strict=False)]
     settle(scope, any_cat(scope, made))
 
 
@@ -898,9 +897,7 @@ def _inside(scope: Scope, tensors: Sequence[Tensor], names: Sequence[str], cls: 
 
 
 def _method(scope: Scope, name: str, signature: str, body: Scope, *decorators: str) -> None:
-    scope.owner.methods.append(
-        [*decorators, f"def {name}({signature}):", *(f"    {line}" for line in body.lines)]
-    )
+    scope.owner.methods.append([*decorators, f"def {name}({signature}):", *(f"    {line}" for line in body.lines)])
 
 
 def _function(scope: Scope, name: str, signature: str, body: Scope) -> None:
@@ -1170,9 +1167,7 @@ def named_tuple(scope: Scope) -> None:
     made = values(scope, 2)
     kind = scope.file.fresh("Features")
     scope.file.imports.standard("from typing import NamedTuple")
-    scope.file.functions.append(
-        [f"class {kind}(NamedTuple):", "    low: torch.Tensor", "    high: torch.Tensor"]
-    )
+    scope.file.functions.append([f"class {kind}(NamedTuple):", "    low: torch.Tensor", "    high: torch.Tensor"])
     name = scope.fresh("bundle")
     scope.emit(f"{name} = {kind}({made[0].text}, high={made[1].text})")
     settle(scope, any_cat(scope, [made[0].named(f"{name}.low"), made[1].named(f"{name}.high")]))
@@ -1183,9 +1178,7 @@ def data_class(scope: Scope) -> None:
     made = values(scope, 2)
     kind = scope.file.fresh("Outputs")
     scope.file.imports.standard("from dataclasses import dataclass")
-    scope.file.functions.append(
-        ["@dataclass", f"class {kind}:", "    main: torch.Tensor", "    aux: torch.Tensor"]
-    )
+    scope.file.functions.append(["@dataclass", f"class {kind}:", "    main: torch.Tensor", "    aux: torch.Tensor"])
     name = scope.fresh("record")
     scope.emit(f"{name} = {kind}(main={made[0].text}, aux={made[1].text})")
     settle(scope, any_cat(scope, [made[0].named(f"{name}.main"), made[1].named(f"{name}.aux")]))
