@@ -57,6 +57,10 @@ class Related:
     place: Place
 
 
+class NoFix(Exception):
+    """A rewrite that cannot be made right, so it is not offered; the text says why, for tests and debugging."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """One atomic rewrite: all of its edits or none."""
@@ -80,3 +84,12 @@ class Diagnostic:
     assumes: Message | None = None
     related: tuple[Related, ...] = ()
     fixes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that an ignore comment hides, the comment, and the reason it gives."""
+
+    diagnostic: Diagnostic
+    place: Place
+    reason: str | None

@@ -14,6 +14,30 @@ MESSAGES: dict[str, str] = {
     "rule-crashed": (
         "The rule `{rule}` crashed, so its findings are missing here; please report it: {error}."
     ),
+    # unused-suppression
+    "unused-suppression": "This comment ignores nothing: there is no finding of {rules} {where}.",
+    "unused-suppression-all": "This comment ignores nothing: there is no finding {where}.",
+    "suppression-alone": (
+        "This comment ignores nothing on a line of its own: put it at the end of a line of the statement."
+    ),
+    "suppression-never": "This comment ignores nothing: {rules} cannot be ignored by a comment.",
+    "suppression-colon": "This comment ignores nothing: write `# qlsp: {word}`, with a colon.",
+    "suppression-word": (
+        "This comment ignores nothing: `{word}` is neither `ignore` nor `ignore-file`{hint}"
+    ),
+    "suppression-list": (
+        "This comment ignores nothing: after `{word}` come rules in brackets, as in `{word}[QL101]`,"
+        " or ` -- ` and a reason."
+    ),
+    "suppression-bracket": "This comment ignores nothing: `]` is missing after `{word}[`.",
+    "suppression-empty": "This comment ignores nothing: no rule is named in `{word}[]`.",
+    "suppression-rule": "This comment ignores nothing: there is no rule {rule}{hint}",
+    "suppression-place": (
+        "This comment ignores nothing: `ignore-file` belongs on a line of its own above the first statement."
+    ),
+    "remove-suppression": "remove the comment",
+    "remove-suppressed-rules": "remove {rules} from the comment",
+    "comment-only": "only a comment changes",
     # What a finding takes for granted, and who uses the code
     "assuming-eager": "assuming eager mode: no prepare call in view says otherwise",
     "used-by-root": "`{root}` uses this block: {path}",
