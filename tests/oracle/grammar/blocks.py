@@ -380,6 +380,69 @@ def given_class(scope: Scope) -> None:
     settle(scope, block.call([x], given)[0].named(f"self.{given}({x.text})"))
 
 
+@block_statement("class made by a class method")
+def class_method(scope: Scope) -> None:
+    x = named_feature(scope)
+    block = feature_block(scope, x.shape, 1)
+    if block.text.width is None or block.text.arguments:
+        raise NotHere
+    block.text.methods.append(["@classmethod", "def build(cls, width):", "    return cls(width)"])
+    _call(scope, block, scope.submodule(f"{block.text.name}.build({x.channels})", "built"), x)
+
+
+@block_statement("class called with a keyword")
+def called_by_keyword(scope: Scope) -> None:
+    x = named_feature(scope)
+    block = feature_block(scope, x.shape, 1)
+    name = scope.submodule(block.text.construct(), "keyed")
+    scope.use(x)
+    made = scope.bind(block.call([x], name)[0].named(f"self.{name}(x={x.text})"))
+    settle(scope, any_cat(scope, [made, x]))
+
+
+@block_statement("class derived from Sequential with a loop over itself")
+def iterated_sequential(scope: Scope) -> None:
+    x = named_feature(scope)
+    stack = ops.series(scope, x, 2)
+    text = ClassText(scope.file.fresh("Stack"), scope.file, "nn.Sequential")
+    text.methods.append(
+        [
+            "def forward(self, x):",
+            "    outs = [x]",
+            "    for module in self:",
+            "        outs.append(module(outs[-1]))",
+            "",
+        ]
+    )
+    _close(scope, text, [])
+    name = scope.submodule(f"{text.name}({ops.constructors(stack)})", "stacked")
+    scope.use(x)
+    made = [x, stack[0].call(x, "", name, "0")]
+    made.append(stack[1].call(made[1], "", name, "1"))
+    joined = raw(scope.inner(made, None), made, "outs", joins.plain_cat)
+    text.methods[0][-1] = f"    return {joined.text}"
+    settle(scope, joined.named(f"self.{name}({x.text})"))
+
+
+@block_statement("class forwarding its arguments to the base")
+def forwarded_arguments(scope: Scope) -> None:
+    x = named_feature(scope)
+    base, _, result = _base(scope, x)
+    base.closed = True
+    text = _derived(scope, base)
+    text.width = None
+    text.init.append("super().__init__(*args, **kwargs)")
+    text.params = ["*args", "**kwargs"]
+    text.arguments = [*([] if base.width is None else [str(base.width)]), *base.arguments]
+    body = _open(scope, [x], ["x"], text, tidy=True)
+    inner = body.bind(result.named("super().forward(x)"), "base_out")
+    joined = any_cat(body, [inner, body.pool[0]])
+    body.emit(f"return {joined.text}")
+    add_forward(text, ["x"], body.lines)
+    block = _close(scope, text, [joined])
+    settle(scope, _plain_call(scope, block, x, "forwarded"))
+
+
 @block_statement("class derived from Sequential")
 def derived_sequential(scope: Scope) -> None:
     x = named_feature(scope)
@@ -546,7 +609,7 @@ def constructor_condition(scope: Scope) -> None:
     body = _open(scope, [x], ["x"], text, tidy=True)
     chosen, other = ops.layer(body, body.pool[0], ops.observed), ops.layer(body, body.pool[0])
     test = decide(body, value)
-    if not text.init or "self.training" in test or test.isidentifier() and not test.isupper():
+    if body.lines or "training" in test or "(x," in test:  # decided by what only the method knows
         raise NotHere
     name = text.fresh("unit")
     arms = (chosen, other) if value else (other, chosen)

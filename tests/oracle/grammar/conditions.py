@@ -175,3 +175,39 @@ def local(scope: Scope, value: bool) -> str:
 def settings(scope: Scope, value: bool) -> str:
     name = scope.constant("settings", '{"fuse": ' + str(value) + ', "depth": 2}')
     return f'self.{name}["fuse"]'
+
+
+@condition("dataclass of settings")
+def config_object(scope: Scope, value: bool) -> str:
+    scope.file.imports.standard("from dataclasses import dataclass")
+    kind, flag = scope.file.fresh("Config"), _flag(scope)
+    scope.file.functions.append(["@dataclass", f"class {kind}:", f"    {flag}: bool = {value}", "    depth: int = 2"])
+    name = scope.constant("config", f"{kind}()")
+    return f"self.{name}.{flag}"
+
+
+@condition("member of an Enum")
+def enumeration(scope: Scope, value: bool) -> str:
+    scope.file.imports.standard("from enum import Enum")
+    kind = scope.file.fresh("Mode")
+    scope.file.functions.append([f"class {kind}(Enum):", '    FAST = "fast"', '    EXACT = "exact"'])
+    name = scope.constant("mode", f"{kind}.{'FAST' if value else 'EXACT'}")
+    return f"self.{name} is {kind}.FAST"
+
+
+@condition("getattr with a default")
+def optional_attribute(scope: Scope, value: bool) -> str:
+    name = scope.constant("extra_head", "1")
+    return f'getattr(self, "{name if value else name + "_missing"}", None) is not None'
+
+
+@condition("remainder of a number")
+def remainder(scope: Scope, value: bool) -> str:
+    name = scope.constant("level", str(4 if value else 5))
+    return f"self.{name} % 2 == 0"
+
+
+@condition("type of an argument")
+def tensor_type(scope: Scope, value: bool) -> str:
+    x = scope.pick_name(rank=None)
+    return f"isinstance({x.text}, {'torch.Tensor' if value else '(list, tuple)'})"

@@ -80,6 +80,16 @@ def list_variable(scope: Scope, name: str, texts: Sequence[str]) -> None:
     scope.owner.add(f"self.{name} = nn.ModuleList({local})")
 
 
+@builder(LISTS, "ModuleList repeated by a method of the class")
+def list_method(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    method = scope.owner.fresh("_make_layers")
+    body = [f"        {text}," for text in texts]
+    if "channels" in "".join(texts) and scope.owner.width is not None:
+        raise NotHere
+    scope.owner.methods.append([f"def {method}(self):", "    return nn.ModuleList([", *body, "    ])"])
+    scope.owner.add(f"self.{name} = self.{method}()")
+
+
 # -- Sequential ---------------------------------------------------------------------------------------------
 
 
@@ -132,6 +142,33 @@ def sequential_add(scope: Scope, name: str, texts: Sequence[str]) -> None:
         scope.owner.add(f'self.{name}.add_module("{index}", {text})')
 
 
+@builder(SEQUENTIALS, "Sequential made by a function of the file")
+def sequential_function(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    if any("channels" in text for text in texts):
+        raise NotHere
+    function = scope.file.fresh("make_block")
+    scope.file.factories.append([f"def {function}():", f"    return nn.Sequential({', '.join(texts)})"])
+    scope.owner.add(f"self.{name} = {function}()")
+
+
+@builder(SEQUENTIALS, "Sequential made by a method of the class")
+def sequential_method(scope: Scope, name: str, texts: Sequence[str]) -> None:
+    text = _uniform(texts)
+    if "channels" in text:
+        raise NotHere
+    method = scope.owner.fresh("_make_layer")
+    scope.owner.methods.append(
+        [
+            f"def {method}(self, count):",
+            "    layers = []",
+            "    for _ in range(count):",
+            f"        layers.append({text})",
+            "    return nn.Sequential(*layers)",
+        ]
+    )
+    scope.owner.add(f"self.{name} = self.{method}({len(texts)})")
+
+
 # -- ModuleDict ---------------------------------------------------------------------------------------------
 
 
@@ -160,16 +197,21 @@ def dict_comprehension(scope: Scope, name: str, texts: Sequence[str]) -> None:
 def build(scope: Scope, table: dict[str, Builder], name: str, texts: Sequence[str]) -> None:
     """Fill the container `name` in some way that fits the constructors."""
     keys = list(table)
-    if len(set(texts)) != 1:
-        keys = [key for key in keys if not key.endswith(("comprehension", "generator", "loop"))]
-    key = scope.file.choose(keys)
-    table[key](scope, name, texts)
-    scope.cover(key)
+    while keys:
+        key = scope.file.choose(keys)
+        try:
+            table[key](scope, name, texts)
+        except NotHere:
+            keys.remove(key)
+            continue
+        scope.cover(key)
+        return
+    raise NotHere
 
 
 def stack(scope: Scope, x: Tensor, count: int, *, serial: bool) -> list[Layer]:
     """`count` layers for `x`; more often than not all of one constructor."""
-    if scope.rng.random() < 0.65:
+    if scope.rng.random() < 0.7:
         one = ops.layer(scope, x, ops.weighted)
         return [one] * count
     return ops.series(scope, x, count) if serial else ops.parallel(scope, x, count)

@@ -107,6 +107,7 @@ class SourceFile:
     used: Counter[str] = field(default_factory=Counter)
     constants: list[str] = field(default_factory=list)
     functions: list[list[str]] = field(default_factory=list)
+    factories: list[list[str]] = field(default_factory=list)
     classes: list[ClassText] = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
     faults: list[tuple[str, bool]] = field(default_factory=list)
@@ -137,7 +138,7 @@ class SourceFile:
     def render(self) -> tuple[str, list[Fault]]:
         """The text of the file and its planted faults."""
         body: list[str] = list(self.constants)
-        for block in [*self.functions, *(each.render() for each in self.classes)]:
+        for block in [*self.functions, *self.factories, *(each.render() for each in self.classes)]:
             body += ["", "", *block]
         body += self.tail
         spelled = [self.imports.spell(line) for line in body]

@@ -435,6 +435,53 @@ def dense_list(scope: Scope) -> None:
     settle(scope, raw(scope, made, feats, along(1)))
 
 
+@join("encoder and decoder with a stack of skips")
+def encoder_decoder(scope: Scope) -> None:
+    x = scope.pick_name(lambda each: small(each) and each.channels <= 8)
+    c, count = x.channels, 2
+    down, up = scope.owner.fresh("encoders"), scope.owner.fresh("decoders")
+    scope.owner.add(f"self.{down} = nn.ModuleList([nn.Conv2d({c}, {c}, 3, padding=1) for _ in range({count})])")
+    scope.owner.add(f"self.{up} = nn.ModuleList([nn.Conv2d({2 * c}, {c}, 1) for _ in range({count})])")
+    skips = scope.fresh("skips")
+    scope.emit(f"{skips} = []")
+    with scope.block(f"for encoder in self.{down}:"):
+        scope.emit(f"{x.text} = encoder({x.text})", f"{skips}.append({x.text})")
+    with scope.block(f"for decoder in self.{up}:"):
+        scope.emit(f"{x.text} = decoder(torch.cat([{x.text}, {skips}.pop()], dim=1))")
+    scope.replace(x, Tensor(x.text, x.shape, own(up, str(count - 1))))
+
+
+@join("cat of a tuple sum")
+def tuple_sum(scope: Scope) -> None:
+    tensors = group(scope, 3)
+    name = scope.fresh("extra")
+    scope.emit(f"{name} = {listed(tensors[1:])}")
+    settle(scope, raw(scope, tensors, f"({tensors[0].text},) + tuple({name})"))
+
+
+@join("parts of a chunk through their own layers")
+def chunk_layers(scope: Scope) -> None:
+    x = named_feature(scope)
+    if x.channels % 2:
+        raise NotHere
+    scope.use(x)
+    half, name = x.channels // 2, scope.owner.fresh("part_convs")
+    scope.owner.add(f"self.{name} = nn.ModuleList([nn.Conv2d({half}, {half}, 1) for _ in range(2)])")
+    shape = ops.put(1, half)(x.shape)
+    made = [Tensor("", shape, own(name, str(index))) for index in range(2)]
+    settle(scope, raw(scope, made, f"[conv(part) for conv, part in zip(self.{name}, {x.text}.chunk(2, dim=1))]"))
+
+
+@join("resize where shapes differ, then cat")
+def resize_cat(scope: Scope) -> None:
+    a, b = group(scope)
+    if not b.text.isidentifier():
+        raise NotHere
+    with scope.block(f"if {a.text}.shape[-2:] != {b.text}.shape[-2:]:"):
+        scope.emit(f'{b.text} = F.interpolate({b.text}, size={a.text}.shape[-2:], mode="nearest")')
+    settle(scope, raw(scope, [a, b], only=along(1)))
+
+
 @join("cats in a reduce")
 def reduce_cat(scope: Scope) -> None:
     scope.file.imports.standard("from functools import reduce")

@@ -185,7 +185,8 @@ POOLS = [
 ]
 
 REDUCTIONS = [
-    *rows("mean", "{x}.mean([2, 3])", "torch.mean({x}, dim=(2, 3))", shape=lambda shape: shape[:2], when=square),
+    *rows("mean", "{x}.mean([2, 3], keepdim=True)", "torch.mean({x}, (2, 3), keepdim=True)", shape=plane(lambda _: 1)),
+    *rows("mean", "{x}.contiguous().mean([2, 3])", shape=lambda shape: shape[:2], when=square),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
     *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
     *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square, sign="nonneg"),

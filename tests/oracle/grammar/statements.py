@@ -117,7 +117,7 @@ def annotated(scope: Scope) -> None:
 @statement("statements on one line")
 def one_line(scope: Scope) -> None:
     a, b = values(scope, 2)
-    names = scope.fresh("s"), scope.fresh("t")
+    names = scope.fresh("one"), scope.fresh("two")
     scope.emit(f"{names[0]} = {a.text}; {names[1]} = {b.text}")
     scope.keep(a.named(names[0]), b.named(names[1]))
 
@@ -140,6 +140,13 @@ def walrus_in_call(scope: Scope) -> None:
     bound = scope.bind(outer)
     scope.keep(made.named(name))
     settle(scope, any_cat(scope, [bound, made.named(name)]))
+
+
+@statement("method in place")
+def in_place(scope: Scope) -> None:
+    made = scope.bind(ops.operate(scope, feature(scope), ops.observed))
+    scope.emit(scope.rng.choice(("{}.relu_()", "F.relu_({})", "torch.relu_({})")).format(made.text))
+    scope.replace(made, replace(made, nonneg=True))
 
 
 @statement("swap")
@@ -529,6 +536,78 @@ def for_literal(scope: Scope) -> None:
     settle(scope, any_cat(scope, acts, outs))
 
 
+@statement("one layer in a loop")
+def repeated_layer(scope: Scope) -> None:
+    x = named_feature(scope)
+    layer = ops.layer(scope, x)
+    name = scope.submodule(layer.constructor, "repeat")
+    with scope.block("for _ in range(2):"):
+        scope.emit(f"{x.text} = self.{name}({x.text})")
+    scope.replace(x, layer.call(layer.call(x, x.text, name), x.text, name))
+
+
+@statement("endless loop with a break")
+def endless(scope: Scope) -> None:
+    x = named_feature(scope)
+    name, stack = module_list(scope, x, 2, serial=True)
+    counter = scope.fresh("index")
+    scope.emit(f"{counter} = 0")
+    with scope.block("while True:"):
+        with scope.block(f"if {counter} >= 2:"):
+            scope.emit("break")
+        scope.emit(f"{x.text} = self.{name}[{counter}]({x.text})", f"{counter} = {counter} + 1")
+    _through(scope, x, name, stack)
+
+
+@statement("loop with alternating layers")
+def alternating(scope: Scope) -> None:
+    x = named_feature(scope)
+    even, odd = ops.series(scope, x, 2)
+    names = scope.submodule(even.constructor, "even"), scope.submodule(odd.constructor, "odd")
+    outs = scope.fresh("waves")
+    scope.emit(f"{outs} = []")
+    with scope.block("for i in range(2):"):
+        with scope.block("if i % 2 == 0:"):
+            scope.emit(f"{x.text} = self.{names[0]}({x.text})")
+        with scope.block("else:"):
+            scope.emit(f"{x.text} = self.{names[1]}({x.text})")
+        scope.emit(f"{outs}.append({x.text})")
+    first = even.call(x, f"{outs}[0]", names[0])
+    last = odd.call(first, x.text, names[1])
+    scope.replace(x, last)
+    settle(scope, any_cat(scope, [first, last], outs))
+
+
+@statement("loop over two ModuleLists at once")
+def loop_pairs(scope: Scope) -> None:
+    x = named_feature(scope)
+    first, a = module_list(scope, x, 2, serial=False, stem="convs")
+    second, b = module_list(scope, x, 2, serial=False, stem="norms")
+    outs = scope.fresh("paired")
+    scope.emit(f"{outs} = []")
+    with scope.block(f"for i, (conv, norm) in enumerate(zip(self.{first}, self.{second})):"):
+        scope.emit(f"{outs}.append(norm(conv({x.text})))")
+    scope.use(x)
+    made = [
+        outer.call(inner.call(x, "", first, str(i)), f"{outs}[{i}]", second, str(i))
+        for i, (inner, outer) in enumerate(zip(a, b, strict=True))
+    ]
+    settle(scope, any_cat(scope, made, outs))
+
+
+@statement("loop that names its results")
+def loop_formatted(scope: Scope) -> None:
+    x = named_feature(scope)
+    name, stack = module_list(scope, x, 2, serial=False, stem="levels")
+    outs = scope.fresh("named_outs")
+    scope.emit(f"{outs} = {{}}")
+    with scope.block(f"for i, level in enumerate(self.{name}, start=3):"):
+        scope.emit(f'{outs}[f"p{{i}}"] = level({x.text})')
+    scope.use(x)
+    made = [each.call(x, f'{outs}["p{i + 3}"]', name, str(i)) for i, each in enumerate(stack)]
+    settle(scope, any_cat(scope, made))
+
+
 @statement("loop that keeps chosen steps")
 def loop_taps(scope: Scope) -> None:
     x = named_feature(scope)
@@ -709,6 +788,24 @@ def dictionary_values(scope: Scope) -> None:
     settle(scope, any_cat(scope, parts, f"tuple({name}.values())"))
 
 
+@statement("dictionary of a zip")
+def dictionary_zip(scope: Scope) -> None:
+    made = values(scope, 2)
+    name = scope.fresh("zipped")
+    scope.emit(f'{name} = dict(zip(("top", "bottom"), {listed(made)}))')
+    parts = [each.named(f'{name}["{key}"]') for key, each in zip(("top", "bottom"), made, strict=True)]
+    settle(scope, any_cat(scope, parts[::-1], f"[{name}[key] for key in sorted({name})]"))
+
+
+@statement("dictionary update and get")
+def dictionary_update(scope: Scope) -> None:
+    made = values(scope, 2)
+    name = scope.fresh("state")
+    scope.emit(f'{name} = {{"x": {made[0].text}}}', f'{name}.update({{"y": {made[1].text}}})')
+    parts = [made[0].named(f'{name}.get("x")'), made[1].named(f'{name}.pop("y")')]
+    settle(scope, any_cat(scope, parts))
+
+
 @statement("dictionary comprehension")
 def dictionary_comprehension(scope: Scope) -> None:
     x = named_feature(scope)
@@ -733,10 +830,22 @@ def call_sequential(scope: Scope) -> None:
         settle(scope, any_cat(scope, [x, made]))
 
 
-@statement("two Sequentials side by side")
+@statement("Sequentials one after the other")
+def stages(scope: Scope) -> None:
+    x = named_feature(scope)
+    outs = []
+    for stem in ("stage_one", "stage_two"):
+        name, stack = sequential(scope, x, 2, stem)
+        scope.use(x)
+        x = scope.bind(ops.chain(x, stack, name).named(f"self.{name}({x.text})"))
+        outs.append(x)
+    settle(scope, any_cat(scope, outs))
+
+
+@statement("Sequentials side by side")
 def two_sequentials(scope: Scope) -> None:
     x = named_feature(scope)
-    built = [sequential(scope, x, 2, stem) for stem in ("branch_a", "branch_b")]
+    built = [sequential(scope, x, 2, stem) for stem in ("branch_a", "branch_b", "branch_c")]
     scope.use(x)
     made = [ops.chain(x, stack, name).named(f"self.{name}({x.text})") for name, stack in built]
     settle(scope, any_cat(scope, made))
@@ -812,6 +921,41 @@ def unpacked_keywords(scope: Scope) -> None:
     scope.use(x)
     made = scope.bind(Tensor(f"self.{name}({x.text})", x.shape, own(name)))
     settle(scope, any_cat(scope, [made, x]))
+
+
+@statement("layer from a registry of classes")
+def registry(scope: Scope) -> None:
+    x = named_feature(scope)
+    layer = ops.layer(scope, x, lambda row: row.shape is ops.same and row.template.endswith("()"))
+    table = scope.file.fresh("ACTIVATIONS")
+    kind = layer.constructor.removesuffix("()")
+    scope.file.constants.append(f'{table} = {{"plain": nn.Sigmoid, "chosen": {kind}}}')
+    name = scope.submodule(f'{table}["chosen"]()', "act")
+    scope.use(x)
+    made = scope.bind(layer.call(x, f"self.{name}({x.text})", name))
+    settle(scope, any_cat(scope, [made, x]))
+
+
+@statement("property that lists submodules")
+def listed_property(scope: Scope) -> None:
+    x = named_feature(scope)
+    stack = ops.series(scope, x, 2)
+    names = [scope.submodule(each.constructor, "unit") for each in stack]
+    listing = scope.owner.fresh("units")
+    scope.owner.methods.append(["@property", f"def {listing}(self):", f"    return [self.{names[0]}, self.{names[1]}]"])
+    with scope.block(f"for unit in self.{listing}:"):
+        scope.emit(f"{x.text} = unit({x.text})")
+    scope.replace(x, stack[1].call(stack[0].call(x, x.text, names[0]), x.text, names[1]))
+
+
+@statement("getattr with a joined string")
+def getattr_joined(scope: Scope) -> None:
+    x = named_feature(scope)
+    layer = ops.layer(scope, x)
+    prefix = scope.owner.fresh("layer")
+    scope.owner.add(f"self.{prefix}_1 = {layer.constructor}")
+    scope.use(x)
+    scope.bind(layer.call(x, f'getattr(self, "{prefix}_" + str(1))({x.text})', f"{prefix}_1"))
 
 
 @statement("ModuleDict by key")
@@ -1199,7 +1343,7 @@ def unicode_text(scope: Scope) -> None:
     parts = [made[0].named(f'{name}["größe"]'), made[1].named(f'{name}["höhe"]')]
     first = same(scope, parts[0])
     joined = raw(scope, parts)
-    names = scope.fresh("l"), scope.fresh("m")
+    names = scope.fresh("lower"), scope.fresh("upper")
     scope.emit(f"{names[0]}, {names[1]} = {first.text}, {joined.text}")
     scope.keep(first.named(names[0]), joined.named(names[1]))
 
