@@ -245,7 +245,7 @@ def _unit(path: str, index: int, segment: int, text: str, extent: Extent) -> Uni
     for number, member in enumerate(extent.members, index + 1):
         indent = _indent(text, member.start)
         prefix = _CLASS + indent
-        if indent != first_indent:
+        if indent and indent != first_indent:
             prefix = f"{_CLASS}{first_indent}pass\n{indent}"
         wrapped = (prefix, text[member.start : member.end], "")
         members.append(Unit(path, number, segment, text, member, wrapped, ()))
@@ -463,6 +463,16 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                     extend(value[::-1])
             elif isinstance(value, cst.CSTNode):
                 push(value)
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes directly below a node, white space left out."""
+    for name in reversed(_FIELDS[type(node)]):
+        value = getattr(node, name)
+        if isinstance(value, (tuple, list)):
+            yield from value
+        elif isinstance(value, cst.CSTNode):
+            yield value
 
 
 # ---- spans ------------------------------------------------------------------------------------------------

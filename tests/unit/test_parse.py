@@ -475,6 +475,17 @@ def test_a_wrong_dedent_between_good_chunks_is_a_problem() -> None:
     assert len(syntax.problems()) == 1
 
 
+@pytest.mark.parametrize("line", ["x", "x = (", "   \fx = 1"])
+def test_a_line_left_of_the_methods_of_a_class_is_a_problem(line: str) -> None:
+    text = f"class A:\n    def f(self): pass\n{line}\n    def g(self): pass\n"
+    syntax = file(text)
+    assert [unit.name for unit in syntax.units[0].members] == ["f", None, "g"]
+    (problem,) = syntax.problems()
+    assert text[problem.span.start :].startswith(("x", "("))
+    assert failure(syntax.all_units[2])[2] is False
+    assert syntax.all_units[1].node and syntax.all_units[3].node
+
+
 @pytest.mark.parametrize(
     "text",
     [
