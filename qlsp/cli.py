@@ -113,6 +113,10 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--output-format", choices=("text", "json"), default="text")
     _add_config_options(inspect)
 
+    server = commands.add_parser("server", help="language server for editors", allow_abbrev=False)
+    server.set_defaults(command=_server)
+    server.add_argument("--tcp", metavar="HOST:PORT", help="listen there instead of using standard input")
+
     explain = commands.add_parser(
         "explain", help="print the page of a rule, or of the rule behind an error text", allow_abbrev=False
     )
@@ -409,6 +413,27 @@ def _rules_about(text: str) -> list[Rule]:
         what = "unknown rule" if re.fullmatch(r"[\w-]+", text) else "no rule quotes this error text:"
         raise UsageError(f"{what} {text}" + did_you_mean(text, known))
     return [rule for length, rule in lengths if length == best]
+
+
+# server
+
+
+def _server(arguments: argparse.Namespace) -> int:
+    address = _address(arguments.tcp) if arguments.tcp is not None else None
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.abspath(sys.path[0]) == os.getcwd() != home:
+        del sys.path[0]  # python -m puts the current folder first; what lies there must not be imported
+
+    from qlsp.lsp.server import serve
+
+    return serve(address)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--tcp {text}: expected HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 # output

@@ -1,0 +1,166 @@
+"""Code actions: a quick fix per fix, "ignore on this line", and fix-all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lsprotocol import types
+
+from qlsp import suppress
+from qlsp.diagnostics import Applicability, Diagnostic, Fix
+from qlsp.lsp.convert import Converter
+from qlsp.messages import render
+from qlsp.suppress import NEVER_HIDDEN, read
+from qlsp.text import Edit, Source, Span
+
+FIX_ALL = "source.fixAll.qlsp"
+KINDS: list[types.CodeActionKind | str] = [types.CodeActionKind.QuickFix, FIX_ALL]
+
+
+class Moved(Exception):
+    """The document is no longer the version that an action was made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which action: what is kept in ``data`` while the edit is not asked for."""
+
+    uri: str
+    version: int
+    action: str
+    finding: int = 0
+    fix: int = 0
+
+    def as_data(self) -> dict[str, Any]:
+        """For ``CodeAction.data``."""
+        return {
+            "uri": self.uri, "version": self.version, "action": self.action,
+            "finding": self.finding, "fix": self.fix,
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, data: object) -> Choice:
+        """From ``CodeAction.data``, as it comes back."""
+        values = data if isinstance(data, Mapping) else vars(data) if hasattr(data, "__dict__") else {}
+        return cls(
+            str(values.get("uri", "")),
+            int(values.get("version", -1)),
+            str(values.get("action", "")),
+            int(values.get("finding", 0)),
+            int(values.get("fix", 0)),
+        )
+
+
+def wanted(kind: str, only: Sequence[str] | None) -> bool:
+    """Does the client ask for this kind? A kind stands for all below it: ``source`` for ``source.fixAll``."""
+    return only is None or any(kind == each or kind.startswith(f"{each}.") or not each for each in only)
+
+
+def actions(converter: Converter, span: Span, only: Sequence[str] | None) -> list[types.CodeAction]:
+    """The actions for a range of a document."""
+    found: list[types.CodeAction] = []
+    if wanted(types.CodeActionKind.QuickFix, only):
+        for number, finding in enumerate(converter.analysed.findings):
+            if finding.place.span.start <= span.end and span.start <= finding.place.span.end:
+                found.extend(_quick_fixes(converter, number, finding))
+    if wanted(FIX_ALL, only) and safe_edits(converter.analysed.findings, _path(converter)):
+        title = "qlsp: apply all safe fixes"
+        found.append(_action(converter, title, FIX_ALL, _choice(converter, "fixAll")))
+    return found
+
+
+def _quick_fixes(converter: Converter, number: int, finding: Diagnostic) -> Iterator[types.CodeAction]:
+    about = converter.diagnostic(number)
+    kind = types.CodeActionKind.QuickFix
+    applicable = [each for each in finding.fixes if each.applicability is not Applicability.DISPLAY]
+    for position, fix in enumerate(finding.fixes):
+        title = fix_title(fix, converter.client.locale)
+        if fix.applicability is Applicability.DISPLAY:
+            if converter.client.disabled_actions:
+                reason = render(fix.reason, converter.client.locale)
+                disabled = types.CodeActionDisabled(reason)
+                yield types.CodeAction(title, kind=kind, diagnostics=[about], disabled=disabled)
+            continue
+        choice = _choice(converter, "fix", number, position)
+        action = _action(converter, title, kind, choice)
+        action.diagnostics = [about]
+        action.is_preferred = fix is applicable[0] and fix.applicability is Applicability.SAFE or None
+        yield action
+    if finding.code in NEVER_HIDDEN:
+        return
+    ignore = _action(
+        converter, f"Ignore {finding.code} on this line", kind, _choice(converter, "ignore", number)
+    )
+    ignore.diagnostics = [about]
+    yield ignore
+
+
+def fix_title(fix: Fix, locale: str) -> str:
+    """The title of a fix; one that is not safe says what may change."""
+    title = render(fix.title, locale)
+    if fix.applicability is Applicability.UNSAFE:
+        return f"{title} (unsafe: {render(fix.reason, locale)})"
+    return title
+
+
+def _choice(converter: Converter, action: str, finding: int = 0, fix: int = 0) -> Choice:
+    document = converter.analysed.document
+    return Choice(document.uri, document.file.version, action, finding, fix)
+
+
+def _action(converter: Converter, title: str, kind: str, choice: Choice) -> types.CodeAction:
+    """An action whose edit is made now or, if the client can ask for it, later."""
+    action = types.CodeAction(title, kind=kind)
+    if converter.client.lazy_edits:
+        action.data = choice.as_data()
+    else:
+        action.edit = edit(converter, choice)
+    return action
+
+
+def edit(converter: Converter, choice: Choice) -> types.WorkspaceEdit | None:
+    """The edit of an action; raises ``Moved`` if the document is another version by now."""
+    document, findings = converter.analysed.document, converter.analysed.findings
+    if choice.version != document.file.version or choice.finding >= max(1, len(findings)):
+        raise Moved
+    match choice.action:
+        case "fixAll":
+            return converter.workspace_edit(safe_edits(findings, _path(converter)))
+        case "ignore":
+            return converter.workspace_edit(ignore_edits(converter, choice.finding))
+        case _:
+            return converter.workspace_edit(findings[choice.finding].fixes[choice.fix].edits)
+
+
+def _path(converter: Converter) -> str:
+    return converter.analysed.document.file.path
+
+
+def safe_edits(findings: Iterable[Diagnostic], path: str) -> tuple[Edit, ...]:
+    """The first safe fix of every finding, as far as they stay in this file and do not meet."""
+    taken: list[Edit] = []
+    for finding in findings:
+        for fix in finding.fixes:
+            if fix.applicability is Applicability.SAFE and _fits(fix, taken, path):
+                taken.extend(fix.edits)
+                break
+    return tuple(taken)
+
+
+def _fits(fix: Fix, taken: Sequence[Edit], path: str) -> bool:
+    return all(
+        edit.path == path
+        and not any(
+            edit.span.start <= other.span.end and other.span.start <= edit.span.end for other in taken
+        )
+        for edit in fix.edits
+    )
+
+
+def ignore_edits(converter: Converter, number: int) -> list[Edit]:
+    """A comment that hides a finding, or nothing where there is no place for one."""
+    file = converter.analysed.document.file
+    comments = read(Source.from_text(file.path, file.text), converter.rules)
+    return suppress.ignore_edits(comments, [converter.analysed.findings[number]], reason=None)
