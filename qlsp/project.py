@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from qlsp.analysis.program import ModuleModel
+from qlsp.analysis.program import LIBRARIES, ModuleModel
 from qlsp.syntax.parse import parse_file
 from qlsp.text import Source, SourceError, read_source
-
-LIBRARIES = frozenset({"torch", "torchao", "numpy", "horizon_plugin_pytorch"})
-"""Top-level packages that the tables describe: their files are never read in place of a row."""
-
 
 class Project:
     """Finds and parses files. ``dependencies`` records, per analysed file, every module name that was asked
@@ -36,6 +32,10 @@ class Project:
         module = ModuleModel(parse_file(source), name, is_package)
         self._modules[path] = module
         return module
+
+    def modules(self) -> list[ModuleModel]:
+        """Every file that was read."""
+        return [module for module in self._modules.values() if module is not None]
 
     def module_at(self, path: str) -> ModuleModel | None:
         """The module of a file that was read before."""

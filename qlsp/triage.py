@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qlsp.analysis.program import ModuleModel
+from qlsp.analysis.program import LIBRARIES, ModuleModel
 
 MARKERS = ("quant", "Quant")
 """A file without any of these holds no stub, no qconfig and no prepare call of its own."""
@@ -18,7 +18,7 @@ def marked(module: ModuleModel) -> bool:
 def relevant(loaded: Mapping[str, ModuleModel]) -> list[str]:
     """The marked files, and those that use one of their names, directly or through others."""
     found = {path for path, module in loaded.items() if marked(module)}
-    taints = {f"{loaded[path].name}.*" for path in found}
+    taints = {f"{loaded[path].name}.*" for path in found if not _library(loaded[path])}
     rest = set(loaded) - found
     while True:
         added = {path: names for path in rest if (names := _tainted(loaded[path], taints))}
@@ -31,6 +31,11 @@ def relevant(loaded: Mapping[str, ModuleModel]) -> list[str]:
             taints.update(f"{module.name}.{name}" for name in names)
         found |= set(added)
         rest -= set(added)
+
+
+def _library(module: ModuleModel) -> bool:
+    """Files of a library that the tables describe are never looked up by name."""
+    return module.name.partition(".")[0] in LIBRARIES
 
 
 def _tainted(module: ModuleModel, taints: set[str]) -> list[str]:

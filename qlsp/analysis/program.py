@@ -16,6 +16,9 @@ from qlsp.values.value import SpanId
 
 BUILTINS = frozenset(dir(builtins))
 
+LIBRARIES = frozenset({"torch", "torchao", "numpy", "horizon_plugin_pytorch"})
+"""Top-level packages that the tables describe: their files are never read in place of a row."""
+
 
 class Finder(Protocol):
     """Finds the file of a dotted module name, or nothing; every question is a dependency of the result."""
