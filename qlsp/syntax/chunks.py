@@ -182,7 +182,7 @@ class _Scanner:
                 if position == size:
                     break
             elif group == _INDENT:
-                self._note_comments(match.start(), position)
+                self._note_comments(match.end(_BEFORE), position)
                 if depth and (
                     _ONLY_STATEMENT.match(text, position)
                     or (position == match.start(_INDENT) and _LIKE_STATEMENT.match(text, position))
@@ -219,7 +219,7 @@ class _Scanner:
                     self.strings.append((begin, position))
             else:
                 comment = match.end(_BEFORE)
-                self.comments.append(match.span())
+                self.comments.append(match.span(_COMMENT))
         if start < size:
             self.repairs += depth > 0
             line = self._line(indent, start, comment, size)

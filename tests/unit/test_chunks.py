@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import io
 import re
 import time
+import tokenize
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qlsp.syntax.chunks import Extent, from_ast, scan, split
+from qlsp.syntax.chunks import Extent, from_ast, layout, scan, split
 from qlsp.syntax.parse import parse_file
-from qlsp.text import Source
+from qlsp.text import LineIndex, Source
 
 MODULE = '''\
 #!/usr/bin/env python
@@ -516,3 +519,39 @@ def test_cost_is_linear_in_hostile_texts(text: str) -> None:
     begin = time.perf_counter()
     split(text)
     assert time.perf_counter() - begin < 8
+
+
+@pytest.mark.parametrize("module", [tokenize, ast, re, warnings, pytest])
+def test_comments_and_logical_lines_are_those_of_the_tokenizer(module: ModuleType) -> None:
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")
+    index = LineIndex(text)
+    comments, lines, inside = [], [], False
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        start = index.offset(token.start[0], token.start[1] + 1)
+        if token.type == tokenize.COMMENT:
+            comments.append((start, start + len(token.string)))
+        elif token.type == tokenize.NEWLINE:
+            inside = False
+        elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER) and not inside:
+            inside = True
+            lines.append(start)
+    found = layout(text)
+    assert list(found.comments) == comments and [start for start, _ in found.lines] == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "comments", "strings"),
+    [
+        ("# a\nx = 1 # b\n\x0c# c\r\n", ["# a", "# b", "# c"], []),
+        ("x = [ # a\n# b\n1, '# no'] # c", ["# a", "# b", "# c"], []),
+        ("x = '''# no\n''' # a\n", ["# a"], ["'''# no\n'''"]),
+        ("x = 'a\\\n# no' # a", ["# a"], ["'a\\\n# no'"]),
+        ("x = '# no', f'{x}# no' # a", ["# a"], []),
+        ("def f(: # a\n# b\nx = '# no", ["# a", "# b"], []),
+        ("", [], []),
+    ],
+)
+def test_comments_and_long_strings(text: str, comments: list[str], strings: list[str]) -> None:
+    found = layout(text)
+    assert [text[start:end] for start, end in found.comments] == comments
+    assert [text[start:end] for start, end in found.strings] == strings
