@@ -10,20 +10,22 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from qlsp import suppress
 from qlsp.analysis.facts import Facts
 from qlsp.analysis.interpreter import Interpreter
 from qlsp.analysis.program import ModuleModel
 from qlsp.analysis.roots import judge, look
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.torch_eager import EAGER
-from qlsp.config import Config, selected, severity_of
-from qlsp.diagnostics import Diagnostic, Message, Related, Severity
+from qlsp.config import Config, RuleIdentity, selected, severity_of
+from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, NoFix, Related, Severity, Suppressed
 from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
 from qlsp.statistics import Statistics, collect
+from qlsp.syntax.edits import EditBuilder, View
 from qlsp.text import LineIndex, Place, Source, SourceError, Span
-from qlsp.triage import relevant
+from qlsp.triage import MARKERS, relevant
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Workflow
 
@@ -35,13 +37,15 @@ RECURSION_LIMIT = 12_000
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Diagnostics sorted by path, place and code; the sources they point into; what stayed undecided."""
+    """Diagnostics sorted by path, place and code; the sources they point into; what stayed undecided; what an
+    ignore comment hides."""
 
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str, Source]
     statistics: Statistics
     crashed: bool
     analysis: Analysis = field(repr=False)
+    suppressed: tuple[Suppressed, ...] = ()
 
 
 @dataclass(slots=True)
@@ -84,27 +88,131 @@ def check(
     analysis = analyze(paths, config, texts)
     findings, crashed = _run_rules(analysis, config)
     wanted = set(paths)
-    diagnostics = [d for d in findings if d.place.path in wanted]
-    diagnostics.extend(_file_problems(analysis, config, named))
-    diagnostics = [each for d in diagnostics if (each := _configured(d, config)) is not None]
-    unique = {(d.place.path, d.place.span, d.code): d for d in sorted(diagnostics, key=_importance)}
-    ordered = sorted(unique.values(), key=lambda d: (d.place.path, d.place.span.start, d.code))
+    findings = [found for found in findings if found.diagnostic.place.path in wanted]
+    findings.extend(_Found(problem) for problem in _file_problems(analysis, config, named))
+    findings = [each for found in findings if (each := _configured(found, config)) is not None]
+    unique = {found.key: found for found in sorted(findings, key=_importance)}
+    unfixed = sorted(unique.values(), key=lambda f: (f.key[0], f.key[1].start, f.key[2]))
+    everything, broken = _with_fixes(analysis, unfixed)
+    ordered, hidden = _without_ignored(analysis, everything, config)
     counts = Counter(d.code for d in ordered)
-    statistics = collect(analysis.modules, analysis.facts, analysis.place, ordered, len(paths), counts, EAGER)
-    return CheckResult(tuple(ordered), analysis.project.sources, statistics, crashed, analysis)
+    flagged = [*ordered, *(each.diagnostic for each in hidden)]
+    statistics = collect(analysis.modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER)
+    return CheckResult(
+        tuple(ordered), analysis.project.sources, statistics, crashed or broken, analysis, tuple(hidden)
+    )
 
 
-def _configured(diagnostic: Diagnostic, config: Config) -> Diagnostic | None:
-    """The diagnostic as the configuration wants it: left out for this file, or of another severity."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A diagnostic with the finding it was made of."""
+
+    diagnostic: Diagnostic
+    rule: Rule | None = None
+    context: RuleContext | None = None
+    finding: Finding | None = None
+
+    @property
+    def key(self) -> tuple[str, Span, str]:
+        """Findings with one key are one."""
+        return self.diagnostic.place.path, self.diagnostic.place.span, self.diagnostic.code
+
+
+def _configured(found: _Found, config: Config) -> _Found | None:
+    """The finding as the configuration wants it: left out for this file, or of another severity."""
+    diagnostic = found.diagnostic
     meta = next(rule.meta for rule in all_rules() if rule.meta.code == diagnostic.code)
     if not selected(config, meta, diagnostic.place.path):
         return None
     severity = severity_of(config, meta, diagnostic.severity)
-    return None if severity is None else replace(diagnostic, severity=severity)
+    if severity is None:
+        return None
+    return replace(found, diagnostic=replace(diagnostic, severity=severity))
 
 
-def _importance(diagnostic: Diagnostic) -> int:
-    return diagnostic.severity.rank
+def _without_ignored(
+    analysis: Analysis, diagnostics: Sequence[Diagnostic], config: Config
+) -> tuple[list[Diagnostic], list[Suppressed]]:
+    """What stays where ignore comments are honoured, those that ignore nothing added, and what they hide."""
+    rules = [rule.meta for rule in all_rules()]
+    files = {
+        path: suppress.read(module.syntax.source, rules)
+        for path, module in analysis.loaded.items()
+        if suppress.mentions(module.syntax.source)
+    }
+    if not files:
+        return list(diagnostics), []
+    suppressions = suppress.Suppressions(files, rules)
+    kept, hidden = suppressions.apply(diagnostics)
+    crashed = {value for d in diagnostics if d.code == "QL003" for key, value in d.message.params if key == "rule"}
+
+    def switched(path: str, rule: RuleIdentity) -> bool:
+        return rule.name not in crashed and selected(config, rule, path)
+
+    unused = suppressions.unused(kept, switched, _Coverage(analysis).judged)
+    configured = [each.diagnostic for d in unused if (each := _configured(_Found(d), config)) is not None]
+    also_kept, also_hidden = suppressions.apply(configured)
+    return sorted([*kept, *also_kept], key=_order), sorted([*hidden, *also_hidden], key=lambda s: _order(s.diagnostic))
+
+
+def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
+    place = diagnostic.place
+    return place.path, place.span.segment, place.span.start, diagnostic.code
+
+
+class _Coverage:
+    """Which code the run has judged: where it found nothing, there is nothing."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.reached: set[tuple[str, int]] = set()
+        self.blind: dict[str, bool] = {}
+        for facts in analysis.facts:
+            if facts.gave_up is not None:
+                self.blind[facts.context.span.path] = True
+            if facts.context.workflow is not Workflow.NONE:
+                self.reached.update((call.span.path, call.span.unit) for call in facts.op_calls.values())
+
+    def judged(self, path: str, segment: int, offset: int) -> bool:
+        """True outside functions and classes, and in those that a model in view runs; never in a file with a
+        syntax error, which may hide what leads there."""
+        syntax = self.analysis.loaded[path].syntax
+        if path not in self.blind:
+            self.blind[path] = bool(syntax.problems())
+        if self.blind[path]:
+            return False
+        units = (u for u in syntax.units if u.segment == segment and u.start <= offset <= u.end)
+        unit = next(units, None)
+        if unit is None or unit.kind == "statement":
+            return True
+        if unit.kind == "function" and any(marker in unit.text for marker in MARKERS):
+            return True
+        return any((path, each.index) in self.reached for each in (unit, *unit.members))
+
+
+def _importance(found: _Found) -> int:
+    return found.diagnostic.severity.rank
+
+
+def _with_fixes(analysis: Analysis, findings: Sequence[_Found]) -> tuple[list[Diagnostic], bool]:
+    """The diagnostics with what the rules offer to do about them."""
+    result: list[Diagnostic] = []
+    crashes: list[Diagnostic] = []
+    for found in findings:
+        rule, context, finding = found.rule, found.context, found.finding
+        fixes: tuple[Fix, ...] = ()
+        if rule is not None and rule.fix is not None and context is not None and finding is not None:
+            try:
+                fixes = tuple(sorted(rule.fix(context, finding), key=lambda fix: _ORDER[fix.applicability]))
+            except NoFix:
+                pass
+            except Exception as error:
+                crashes.append(_crash(analysis, rule, context.facts, error))
+        result.append(replace(found.diagnostic, fixes=fixes))
+    return [*result, *crashes], bool(crashes)
+
+
+_ORDER = {Applicability.SAFE: 0, Applicability.UNSAFE: 1, Applicability.DISPLAY: 2}
 
 
 def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None) -> Analysis:
@@ -134,18 +242,22 @@ def _mode(config: Config) -> Mode:
     return Mode.UNKNOWN if config.mode == "auto" else Mode(config.mode)
 
 
-def _run_rules(analysis: Analysis, config: Config) -> tuple[list[Diagnostic], bool]:
-    found: list[Diagnostic] = []
+def _run_rules(analysis: Analysis, config: Config) -> tuple[list[_Found], bool]:
+    found: list[_Found] = []
     crashed = False
+    view = View(analysis.project.modules, EAGER.canonical)
+    everywhere = tuple(analysis.facts)
     for rule in all_rules():
         if rule.check is None or not selected(config, rule.meta):
             continue
-        for facts in analysis.facts:
+        for facts in everywhere:
+            context = RuleContext(facts, everywhere, lambda: EditBuilder(view))
             try:
-                found.extend(_diagnostic(analysis, rule, each) for each in rule.check(RuleContext(facts)))
+                for each in rule.check(context):
+                    found.append(_Found(_diagnostic(analysis, rule, each), rule, context, each))
             except Exception as error:
                 crashed = True
-                found.append(_crash(analysis, rule, facts, error))
+                found.append(_Found(_crash(analysis, rule, facts, error)))
     return found, crashed
 
 

@@ -45,7 +45,8 @@ class Alternative:
 @dataclass(frozen=True, slots=True)
 class OpCall:
     """A call of an operator row. ``owner`` is the module or FloatFunctional instance; ``open`` says that the
-    list of operands has an unknown number of further members like the ones shown."""
+    list of operands has an unknown number of further members like the ones shown. ``receiver`` is the instance
+    whose method makes the call."""
 
     span: SpanId
     path: CallPath
@@ -57,6 +58,7 @@ class OpCall:
     converted: bool = False
     open: bool = False
     loop: bool = False
+    receiver: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ class Operators(Expressions):
         """Keep the fact; a later pass over the same span replaces it."""
         if self.facts is None or self.muted or not alternatives:
             return
+        receiver = self.frame.receiver if self.frame is not None else None
         self.facts.op_calls[(span, self.path)] = OpCall(
             span,
             self.path,
@@ -135,6 +136,7 @@ class Operators(Expressions):
             converted,
             is_open,
             self.loop_depth > 0 and state.guard <= self.loop_guard,
+            receiver.oid if isinstance(receiver, Ref) else None,
         )
 
     def _listed(self, row: OpSpec, value: Value, outputs: int | None, state: State) -> Value:

@@ -49,6 +49,26 @@ MESSAGES: dict[str, str] = {
         " 2 and 0.5 dB at 100, against 31.3 and 31.4 dB with `FloatFunctional.cat`."
     ),
     "cat-scale-from": "the scale of {owner} is made here",
+    # Fixes of concatenations: titles, and reasons why they are safe or what they change
+    "fix-cat-functional": "Concatenate with a FloatFunctional of its own (new keys in prepared checkpoints)",
+    "fix-cat-functional-reason": (
+        "the float output stays bit-identical, and the concatenation gets one observer for all inputs"
+    ),
+    "fix-cat-one-stub": "Concatenate the float tensors and quantize once (new keys in prepared checkpoints)",
+    "fix-cat-one-stub-reason": (
+        "stubs are the identity in the float model, and one observer sees the whole concatenation"
+    ),
+    "fix-cat-shared-stub": "Quantize every input with the first stub (after calibration only)",
+    "fix-cat-shared-stub-reason": (
+        "right for post-training quantization only: in training, the moving average of one stub clips the wide input"
+    ),
+    "fix-cat-through-float": "Dequantize, concatenate, quantize again (costs speed at every run)",
+    "fix-cat-through-float-reason": "two conversions and a float copy at every run",
+    "fix-doubt-unknown-use": "no root in view uses `{root}`, so its inputs are not known",
+    "fix-doubt-unknown-input": "an input may be float in `{root}`, where a quantized concatenation raises",
+    "fix-doubt-unseen-base": "a base class of `{model}` is not in view and may have an attribute of this name",
+    "fix-doubt-children": "code in view lists the children of models, and this adds one",
+    "fix-doubt-checkpoint": "code in view loads a checkpoint after prepare, and its keys change",
     # quantstub-reused
     "quantstub-reused": (
         "`{stub}` quantizes another tensor here, after {first}: its one observer covers the range of"
@@ -63,9 +83,67 @@ MESSAGES: dict[str, str] = {
     ),
     "quantstub-first-use": "the first use of `{stub}` is here",
     # quantstub-on-quantized
+    "fix-remove-stub": "Remove the call of `{stub}` (new keys in prepared checkpoints)",
+    "fix-remove-stub-and-join": (
+        "Remove the call of `{stub}` and concatenate with a FloatFunctional (new keys in prepared checkpoints)"
+    ),
+    "fix-remove-stub-reason": "the tensor is quantized already, and a stub is the identity in the float model",
+    "fix-dequantize-first": "Dequantize before the stub (costs speed at every run)",
+    "fix-dequantize-first-reason": "the tensor is rounded a second time, and two conversions run every time",
     "quantstub-on-quantized": (
         "`{stub}` is called on a tensor that is already quantized (scale of {owner}). The float model and"
         " its calibration run, but the converted model raises `Could not run 'aten::quantize_per_tensor'"
         " with arguments from the 'QuantizedCPU' backend`."
+    ),
+    # missing-qconfig
+    "missing-qconfig": (
+        "`{call}` gets {model} without a qconfig: no module in it has one, so no observer is inserted, convert"
+        " swaps nothing and the model stays in float. The only sign is the warning `None of the submodule got"
+        " qconfig applied`."
+    ),
+    # qconfig-after-prepare
+    "qconfig-after-prepare": (
+        "This qconfig of {model} comes after prepare, which is the one that reads it: it has no effect, and the"
+        " observers are inserted, or not, as the model was before."
+    ),
+    "qconfig-prepared-here": "the model is prepared here",
+    # result-ignored
+    "result-ignored": (
+        "`{call}` works on a copy and gives it back, but nobody takes it: {model} stays as it is, without a"
+        " warning. Write `inplace=True`, or use the result."
+    ),
+    "result-ignored-traced": (
+        "`{call}` gives a new model back, but nobody takes it: {model} stays a float model, without a warning."
+    ),
+    "result-kept-local": (
+        "`{call}` works on a copy, and this binds it to a name of the function only: whoever calls the function"
+        " keeps the old {model}. Return it, or write `inplace=True`."
+    ),
+    "result-kept-local-traced": (
+        "`{call}` gives a new model back, and this binds it to a name of the function only: whoever calls the"
+        " function keeps the old {model}. Return it."
+    ),
+    # ineffective-qconfig-attribute
+    "ineffective-qconfig-attribute": (
+        "Nothing reads `{name}` from {on}: current versions of torch refuse it on a QConfig, elsewhere it is"
+        " ignored, and each branch keeps an observer and a scale of its own."
+    ),
+    # qconfig-called
+    "qconfig-called": (
+        "`{spelling}` is a QConfig object, not a function: this raises `'QConfig' object is not callable`. It"
+        " needs no `()`; only the `get_default_...` functions do."
+    ),
+    # tensor-qconfig
+    "tensor-qconfig": (
+        "{target} is a tensor: prepare looks for a qconfig on modules only, so this one is never read."
+    ),
+    "qconfig-in-forward": (
+        "A qconfig that is set inside forward comes after prepare, which is the one that reads it: it has no"
+        " effect."
+    ),
+    # dequant-cat-requant
+    "dequant-cat-requant": (
+        "`{spelling}` joins tensors in float that were quantized and are quantized again: right, but every branch"
+        " makes the way out and back at each run. `FloatFunctional.cat` joins them in one scale without it."
     ),
 }

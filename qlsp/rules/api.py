@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts
-from qlsp.diagnostics import Message, Predicts, Severity
+from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.values.value import SpanId
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule yields. Severity and prediction default to the rule's; ``assumes`` names an assumption."""
+    """What a rule yields. Severity and prediction default to the rule's; ``assumes`` names an assumption.
+
+    ``subject`` is for the rule's own ``fix``: the key of the fact the finding is about. It must be picklable.
+    """
 
     span: SpanId
     message: Message
@@ -45,13 +52,24 @@ class Finding:
     predicts: Predicts | None = None
     assumes: Message | None = None
     related: tuple[Note, ...] = ()
+    subject: object = None
+
+
+def _no_edits() -> EditBuilder:
+    raise NoFix("no source in view")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """What a rule may look at: the facts of one context."""
+    """What a rule may look at: the facts of one context.
+
+    A fix has to be right in every context of the run: ``everywhere`` holds the facts of all of them, those of
+    classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix.
+    """
 
     facts: Facts
+    everywhere: tuple[Facts, ...] = ()
+    edits: Callable[[], EditBuilder] = field(default=_no_edits)
 
 
 def assumption(ctx: RuleContext) -> Message | None:
@@ -60,15 +78,29 @@ def assumption(ctx: RuleContext) -> Message | None:
 
 
 CheckFunction = Callable[[RuleContext], Iterator[Finding]]
+FixFunction = Callable[[RuleContext, Finding], Iterator[Fix]]
+
+
+def attempts(*rewrites: Callable[[], Fix]) -> Iterator[Fix]:
+    """The fixes of the rewrites that can be made right, best first."""
+    for rewrite in rewrites:
+        try:
+            yield rewrite()
+        except NoFix:
+            continue
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A discovered rule file. ``check`` is None for rules that the tool itself applies (QL001, QL003)."""
+    """A discovered rule file. ``check`` is None for rules that the tool itself applies (QL001, QL003).
+
+    ``fix`` yields the fixes of one finding, the best first; it is asked once for each finding that is reported.
+    """
 
     meta: RuleMeta
     page: str
     check: CheckFunction | None
+    fix: FixFunction | None = None
 
 
 @lru_cache(maxsize=1)
@@ -85,4 +117,4 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def _rule(module: ModuleType) -> Rule:
-    return Rule(module.META, module.__doc__ or "", getattr(module, "check", None))
+    return Rule(module.META, module.__doc__ or "", getattr(module, "check", None), getattr(module, "fix", None))

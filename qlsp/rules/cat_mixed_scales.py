@@ -82,12 +82,13 @@ from collections.abc import Iterator
 
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales, is_cat
-from qlsp.diagnostics import Message, Severity
-from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption
+from qlsp.diagnostics import Fix, Message, Severity
+from qlsp.rules._rewrites import call_of, through_float, with_functional, with_one_stub, with_shared_stub
+from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.qparams import ObservedScale
 from qlsp.values.value import Domain, Origin, Tensor
 
-META = RuleMeta(code="QL101", name="cat-mixed-scales", severity=Severity.ERROR, since="0.1")
+META = RuleMeta(code="QL101", name="cat-mixed-scales", severity=Severity.ERROR, since="0.1", fix="safe")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -100,19 +101,29 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
             yield _finding(ctx, scales, call)
 
 
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """One stub behind a float concatenation, else an observer for the concatenation, else the way through float."""
+    call = call_of(ctx, finding.subject)
+    yield from attempts(
+        lambda: with_one_stub(ctx, call),
+        lambda: with_functional(ctx, call),
+        lambda: with_shared_stub(ctx, call),
+        lambda: through_float(ctx, call),
+    )
+
+
 def _finding(ctx: RuleContext, scales: Scales, call: OpCall) -> Finding:
     tensors = _quantized(call)
     labels = [scales.owner(tensor.qparams.scale if tensor.qparams else None) for tensor in tensors]
     owners = list(dict.fromkeys(labels))
-    message = Message.of(
-        "cat-mixed-scales", spelling=call.spelling, first=owners[0], others=", ".join(owners[1:])
-    )
+    message = Message.of("cat-mixed-scales", spelling=call.spelling, first=owners[0], others=", ".join(owners[1:]))
     notes: list[Note] = []
     for owner, tensor in zip(labels, tensors, strict=True):
         if tensor.origin is not None and not any(note.span == tensor.origin.span for note in notes):
             notes.append(Note(Message.of("cat-scale-from", owner=owner), tensor.origin.span))
     severity = Severity.WARNING if _siblings(ctx, tensors) else Severity.ERROR
-    return Finding(call.span, message, severity, assumes=assumption(ctx), related=tuple(notes))
+    subject = (call.span, call.path)
+    return Finding(call.span, message, severity, assumes=assumption(ctx), related=tuple(notes), subject=subject)
 
 
 def _quantized(call: OpCall) -> list[Tensor]:
@@ -135,9 +146,7 @@ def _siblings(ctx: RuleContext, tensors: list[Tensor]) -> bool:
         if producer is None or submodule is None:
             return False
         inputs = tuple(
-            operand.value.number
-            for operand in producer.alternatives[0].operands
-            if isinstance(operand.value, Tensor)
+            operand.value.number for operand in producer.alternatives[0].operands if isinstance(operand.value, Tensor)
         )
         kinds.add((submodule.cls, inputs))
     return len(kinds) == 1

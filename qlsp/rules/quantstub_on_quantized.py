@@ -57,13 +57,26 @@ Where the stub's input may be float: an unknown caller, a branch, a tensor that 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales
-from qlsp.diagnostics import Message, Predicts, Severity
+from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
-from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption
+from qlsp.rules._rewrites import (
+    Doubts,
+    add_functional,
+    call_of,
+    dequant_stub,
+    doubt_the_class,
+    mixed,
+    quantized_everywhere,
+    raw_cats,
+    require_converted_receiver,
+    require_eager,
+)
+from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import Domain, Tensor
 
 META = RuleMeta(
@@ -72,6 +85,7 @@ META = RuleMeta(
     severity=Severity.ERROR,
     since="0.1",
     predicts=Predicts.RAISES,
+    fix="safe",
 )
 
 
@@ -88,6 +102,46 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
             yield _finding(ctx, scales, call, inputs[0])
 
 
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Remove the call; where it may see a float tensor too, put a DeQuantStub before it."""
+    call = call_of(ctx, finding.subject)
+    yield from attempts(lambda: _removed(ctx, call), lambda: _dequantized(ctx, call))
+
+
+def _removed(ctx: RuleContext, call: OpCall) -> Fix:
+    edit, doubts = ctx.edits(), Doubts()
+    require_eager(ctx, call.span, doubts)
+    quantized_everywhere(ctx, call.span, doubts)
+    site = edit.call(call.span)
+    if len(site.arguments) != 1:
+        raise NoFix("a stub call with other than one argument")
+    title = Message.of("fix-remove-stub", stub=site.spelling or "the QuantStub")
+    for cat in raw_cats(ctx, call):
+        if not mixed(ctx, cat):
+            add_functional(ctx, edit, cat, doubts)
+            title = Message.of("fix-remove-stub-and-join", stub=site.spelling or "the QuantStub")
+    edit.unwrap_call(call.span)
+    with contextlib.suppress(NoFix):  # somebody else's stub stays, unused
+        edit.remove_submodule(edit.method(call.span).cls, edit.receiver_attribute(call.span))
+    return doubts.fix(edit, title, Message.of("fix-remove-stub-reason"))
+
+
+def _dequantized(ctx: RuleContext, call: OpCall) -> Fix:
+    edit, doubts = ctx.edits(), Doubts()
+    require_eager(ctx, call.span, doubts)
+    require_converted_receiver(ctx, call.span)
+    method = edit.method(call.span)
+    doubt_the_class(edit, method, doubts)
+    site = edit.call(call.span)
+    if len(site.arguments) != 1 or site.arguments[0].star:
+        raise NoFix("a stub call with other than one argument")
+    dequant = dequant_stub(ctx, edit, call)
+    edit.wrap(site.arguments[0].value.place, f"{method.receiver}.{dequant}(", ")")
+    reason = Message.of("fix-dequantize-first-reason")
+    doubts.add(reason)
+    return doubts.fix(edit, Message.of("fix-dequantize-first"), reason)
+
+
 def _finding(ctx: RuleContext, scales: Scales, call: OpCall, value: object) -> Finding:
     assert isinstance(value, Tensor)
     assert call.owner is not None
@@ -98,4 +152,4 @@ def _finding(ctx: RuleContext, scales: Scales, call: OpCall, value: object) -> F
     if value.origin is not None:
         notes = (Note(Message.of("cat-scale-from", owner=owner), value.origin.span),)
     message = Message.of("quantstub-on-quantized", stub=stub, owner=owner)
-    return Finding(call.span, message, assumes=assumption(ctx), related=notes)
+    return Finding(call.span, message, assumes=assumption(ctx), related=notes, subject=(call.span, call.path))

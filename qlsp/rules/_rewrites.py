@@ -1,0 +1,417 @@
+"""Rewrites that several rules share: a concatenation with an observer, one stub behind it, an island.
+
+Each starts from the facts and checks that the rewrite is right in every context of the run; ``NoFix`` says that
+it is not. What narrows a rewrite that is right to UNSAFE is collected as a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qlsp.analysis.facts import Facts, Mode, OpCall, Workflow
+from qlsp.analysis.scales import Scales, is_cat
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix
+from qlsp.ops.spec import Observation, Role
+from qlsp.rules.api import RuleContext
+from qlsp.values.value import Const, Domain, SpanId, Symbol, Tensor, Unknown, exclusive
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import CallAt, EditBuilder, Expression, MethodAt
+
+FLOAT_FUNCTIONAL = "torch.ao.nn.quantized.FloatFunctional"
+QUANT_STUB = "torch.ao.quantization.QuantStub"
+DEQUANT_STUB = "torch.ao.quantization.DeQuantStub"
+
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+_LISTS_CHILDREN = re.compile(r"\.\s*(?:children|named_children|_modules)\b")
+
+
+@dataclass
+class Doubts:
+    """Why a rewrite is not certain to be right everywhere; none, and it is SAFE."""
+
+    reasons: list[Message] = field(default_factory=list)
+
+    def add(self, reason: Message) -> None:
+        """One more reason."""
+        self.reasons.append(reason)
+
+    def fix(self, edit: EditBuilder, title: Message, reason: Message) -> Fix:
+        """The fix: SAFE with its own reason, or UNSAFE with the first doubt."""
+        if self.reasons:
+            return edit.fix(title, self.reasons[0], Applicability.UNSAFE)
+        return edit.fix(title, reason, Applicability.SAFE)
+
+
+def call_of(ctx: RuleContext, subject: object) -> OpCall:
+    """The call that a finding is about."""
+    assert isinstance(subject, tuple)
+    return ctx.facts.op_calls[subject]
+
+
+def uses(ctx: RuleContext, span: SpanId) -> Iterator[tuple[Facts, OpCall]]:
+    """The calls of one place in all contexts of the run."""
+    for facts in ctx.everywhere:
+        for call in facts.op_calls.values():
+            if call.span == span:
+                yield facts, call
+
+
+# --- contexts -----------------------------------------------------------------------------------------------
+
+
+def require_eager(ctx: RuleContext, span: SpanId, doubts: Doubts) -> None:
+    """No context of another front end; a class that no root reaches is a doubt."""
+    for facts, _ in uses(ctx, span):
+        if facts.context.workflow is Workflow.NONE:
+            doubts.add(Message.of("fix-doubt-unknown-use", root=facts.context.root))
+        elif facts.context.workflow is not Workflow.EAGER:
+            raise NoFix(f"{facts.context.root} is for another front end")
+
+
+def require_converted_receiver(ctx: RuleContext, span: SpanId) -> None:
+    """A new submodule of the method's object will be swapped: it is registered and a qconfig reaches it."""
+    for facts, call in uses(ctx, span):
+        if facts.context.workflow is not Workflow.EAGER:
+            continue
+        submodule = facts.submodules.get(call.receiver) if call.receiver is not None else None
+        if submodule is None:
+            raise NoFix("the receiver is no registered module")
+        if submodule.qconfig in (None, Const(None)):
+            raise NoFix("no qconfig reaches the receiver")
+        if submodule.qconfig == Symbol("a qconfig may come from the caller"):
+            raise NoFix("it is not known whether a qconfig reaches the receiver")
+
+
+def require_one_call(ctx: RuleContext, span: SpanId) -> None:
+    """One object makes the call once per run: an observer of its own is for one tensor."""
+    for facts in ctx.everywhere:
+        calls = [call for call in facts.op_calls.values() if call.span == span]
+        for number, call in enumerate(calls):
+            if call.loop:
+                raise NoFix("a call in a loop")
+            for other in calls[:number]:
+                if other.receiver == call.receiver and not exclusive(other.guard, call.guard):
+                    raise NoFix("one object makes this call several times")
+
+
+def doubt_the_class(edit: EditBuilder, method: MethodAt, doubts: Doubts) -> None:
+    """What in the class and around it could make one more submodule visible."""
+    family = edit.family(method.cls)
+    if any(name.rpartition(".")[2] in CONTAINERS for name in family.library):
+        raise NoFix("the class is a container: its children are its forward")
+    if family.unseen:
+        doubts.add(Message.of("fix-doubt-unseen-base", model=method.cls.name))
+    if edit.matches(_LISTS_CHILDREN):
+        doubts.add(Message.of("fix-doubt-children"))
+    if edit.loads_prepared():
+        doubts.add(Message.of("fix-doubt-checkpoint"))
+
+
+def quantized_everywhere(ctx: RuleContext, span: SpanId, doubts: Doubts) -> None:
+    """All operands are quantized in every context: a quantized kernel of its own will not meet a float."""
+    for facts, call in uses(ctx, span):
+        if facts.context.workflow is not Workflow.EAGER:
+            continue
+        for alternative in call.alternatives:
+            for operand in alternative.operands:
+                value = operand.value
+                if isinstance(value, Unknown) or value.domain is Domain.UNKNOWN:
+                    doubts.add(Message.of("fix-doubt-unknown-input", root=facts.context.root))
+                elif value.domain is not Domain.QUANTIZED:
+                    raise NoFix(f"an input is float in {facts.context.root}")
+
+
+# --- R1: an observer for the concatenation --------------------------------------------------------------------
+
+
+def with_functional(ctx: RuleContext, call: OpCall) -> Fix:
+    """``self.cat.cat([a, b], dim)`` with a FloatFunctional of its own."""
+    edit, doubts = ctx.edits(), Doubts()
+    add_functional(ctx, edit, call, doubts)
+    return doubts.fix(edit, Message.of("fix-cat-functional"), Message.of("fix-cat-functional-reason"))
+
+
+def add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
+    """The edits of R1."""
+    method = edit.method(call.span)
+    if edit.repeats(call.span):
+        raise NoFix("a concatenation in a loop")
+    require_eager(ctx, call.span, doubts)
+    require_converted_receiver(ctx, call.span)
+    require_one_call(ctx, call.span)
+    quantized_everywhere(ctx, call.span, doubts)
+    doubt_the_class(edit, method, doubts)
+    site = plain_cat(edit, call)
+    _as_cat(ctx, edit, call, site)
+    name = edit.add_submodule(call.span, "cat", FLOAT_FUNCTIONAL)
+    edit.replace(site.function, f"{method.receiver}.{name}.cat")
+
+
+def plain_cat(edit: EditBuilder, call: OpCall) -> CallAt:
+    """The call as written, if it names the operator and shows its arguments."""
+    site = edit.call(call.span)
+    if edit.qualified(site.place.path, site.spelling) not in call.spec.functions:
+        raise NoFix("the concatenation goes by another name")
+    if any(argument.star or argument.keyword == "out" for argument in site.arguments):
+        raise NoFix("arguments that a FloatFunctional has not")
+    return site
+
+
+def _as_cat(ctx: RuleContext, edit: EditBuilder, call: OpCall, site: CallAt) -> None:
+    """Change the arguments of a stacking function to those of ``FloatFunctional.cat``."""
+    edit.rename_keyword(site, "axis", "dim")
+    edit.rename_keyword(site, "tensors", "x")
+    if call.spec.op == "cat":
+        return
+    tensors = site.argument(0, "tensors")
+    if tensors is None:
+        raise NoFix("no tensors")
+    if call.spec.op == "stack":
+        dim = site.argument(1, "dim", "axis")
+        text = dim.value.text if dim is not None else "0"
+        if not re.fullmatch(r"-?\d+|[A-Za-z_]\w*", text):
+            raise NoFix("a dim that is computed")
+        each_tensor(edit, tensors.elements, lambda operand: f"{operand}.unsqueeze({text})")
+        return
+    lowest, joined_dim = {"hstack": (2, 1), "vstack": (2, 0), "dstack": (3, 2), "column_stack": (2, 1)}[call.spec.op]
+    for alternative in call.alternatives:
+        for operand in alternative.operands:
+            if not isinstance(operand.value, Tensor) or rank(ctx.facts, operand.value) < lowest:
+                raise NoFix("the rank of an input is not known")
+    edit.add_argument(call.span, f"dim={joined_dim}")
+
+
+def each_tensor(edit: EditBuilder, elements: tuple[Expression, ...] | None, change: object) -> None:
+    """Rewrite the members of a list that is written out."""
+    if elements is None:
+        raise NoFix("a list that is not written out")
+    assert callable(change)
+    for element in elements:
+        edit.replace(element.place, change(element.operand))
+
+
+RANKS = {"conv1d": 2, "conv2d": 3, "conv3d": 4}
+"""The lowest rank of the output of an operator."""
+SAME_RANK = (
+    "relu", "relu6", "sigmoid", "tanh", "hardtanh", "leaky_relu", "hardswish", "dropout", "batch_norm2d", "clamp",
+)  # fmt: skip
+
+
+def rank(facts: Facts, tensor: Tensor, depth: int = 8) -> int:
+    """A rank that the tensor has at least, 0 if nothing is known."""
+    for call in facts.op_calls.values():
+        for alternative in call.alternatives:
+            output = alternative.output
+            if not isinstance(output, Tensor) or output.number != tensor.number:
+                continue
+            if call.spec.role in (Role.QUANTIZE, Role.DEQUANTIZE):
+                continue
+            known = RANKS.get(call.spec.op.removesuffix("_relu"))
+            if known is not None:
+                return known
+            first = alternative.operands[0].value if alternative.operands else None
+            if call.spec.op in SAME_RANK and isinstance(first, Tensor) and depth and first.number != tensor.number:
+                return rank(facts, first, depth - 1)
+            return 0
+    return 0
+
+
+# --- R2: one stub behind a float concatenation ----------------------------------------------------------------
+
+
+def with_one_stub(ctx: RuleContext, call: OpCall) -> Fix:
+    """``self.quant(torch.cat([x, y], dim))`` where every input is a bare stub output."""
+    edit, doubts = ctx.edits(), Doubts()
+    add_one_stub(ctx, edit, call, doubts)
+    return doubts.fix(edit, Message.of("fix-cat-one-stub"), Message.of("fix-cat-one-stub-reason"))
+
+
+def add_one_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
+    """The edits of R2."""
+    method = edit.method(call.span)
+    if edit.repeats(call.span):
+        raise NoFix("a concatenation in a loop")
+    site = edit.call(call.span)
+    if site.spelling is None or any(argument.star or argument.keyword == "out" for argument in site.arguments):
+        raise NoFix("arguments that are not shown")
+    stubs = _bare_stubs(ctx, call)
+    for facts, _ in uses(ctx, call.span):
+        if facts.context.workflow not in (Workflow.EAGER, Workflow.NONE):
+            raise NoFix(f"{facts.context.root} is for another front end")
+    require_one_call(ctx, call.span)
+    tensors = site.argument(0, "tensors")
+    if tensors is None or tensors.elements is None or len(tensors.elements) != len(stubs):
+        raise NoFix("a list that is not written out")
+    names = []
+    for element, stub in zip(tensors.elements, stubs, strict=True):
+        if edit.method(stub.span).function.node is not method.function.node:
+            raise NoFix("a stub called in another method")
+        names.append(edit.receiver_attribute(stub.span))
+        _feeds_only(ctx, edit, stub, call, element)
+        edit.unwrap_call(stub.span)
+    sources = {edit.constructor(method.cls, name) for name in names}
+    if len(sources) != 1:
+        raise NoFix("stubs of different arguments")
+    counts = {name: names.count(name) for name in names}
+    kept = next((name for name in names if edit.uses_of(method.cls, name) == counts[name] + 1), None)
+    if kept is None:
+        raise NoFix("every stub has other uses")
+    for name in counts:
+        if name != kept:
+            edit.remove_submodule(method.cls, name, counts[name])
+    edit.wrap(site.place, f"{method.receiver}.{kept}(", ")")
+
+
+def _bare_stubs(ctx: RuleContext, call: OpCall) -> list[OpCall]:
+    """The stub calls whose outputs are the inputs of a concatenation, the same in all contexts."""
+    found: list[tuple[SpanId, ...]] = []
+    result: list[OpCall] = []
+    for facts, use in uses(ctx, call.span):
+        qconfigs = set()
+        for alternative in use.alternatives:
+            stubs = [_stub_of(facts, operand.value) for operand in alternative.operands]
+            found.append(tuple(stub.span for stub in stubs))
+            result = stubs
+            for stub in stubs:
+                submodule = facts.submodules.get(stub.owner) if stub.owner is not None else None
+                if submodule is None or stub.receiver != use.receiver:
+                    raise NoFix("a stub of another module")
+                qconfigs.add(submodule.qconfig)
+        if len(qconfigs) > 1:
+            raise NoFix("stubs of different qconfigs")
+    if len(set(found)) != 1:
+        raise NoFix("the inputs depend on the context")
+    return result
+
+
+def _stub_of(facts: Facts, value: Tensor | Unknown) -> OpCall:
+    """The stub call whose very output a tensor is."""
+    if isinstance(value, Tensor) and value.origin is not None:
+        producer = facts.op_calls.get((value.origin.span, value.origin.path))
+        if producer is not None and producer.spec.role is Role.QUANTIZE and producer.owner is not None:
+            outputs = {a.output.number for a in producer.alternatives if isinstance(a.output, Tensor)}
+            inputs = [a.operands[0].value for a in producer.alternatives]
+            floats = all(isinstance(v, Tensor) and v.domain is not Domain.QUANTIZED for v in inputs)
+            if value.number in outputs and floats:
+                return producer
+    raise NoFix("an input is no bare stub output")
+
+
+def _feeds_only(ctx: RuleContext, edit: EditBuilder, stub: OpCall, cat: OpCall, element: Expression) -> None:
+    """The stub call is the list member itself, or a name that is read there and nowhere else."""
+    for facts, use in uses(ctx, stub.span):
+        for consumer in consumers(facts, use):
+            if consumer.span != cat.span:
+                raise NoFix("a stub output with another use")
+    if not edit.feeds_only(stub.span, cat.span, element):
+        raise NoFix("a stub output that is read elsewhere")
+
+
+def consumers(facts: Facts, producer: OpCall) -> Iterator[OpCall]:
+    """The calls that take a producer's own output as an operand."""
+    outputs = {
+        (a.output.number, a.output.origin, a.output.domain)
+        for a in producer.alternatives
+        if isinstance(a.output, Tensor)
+    }
+    for call in facts.op_calls.values():
+        if call is not producer and any(
+            isinstance(operand.value, Tensor)
+            and (operand.value.number, operand.value.origin, operand.value.domain) in outputs
+            for alternative in call.alternatives
+            for operand in alternative.operands
+        ):
+            yield call
+
+
+# --- R3, and the way through float ------------------------------------------------------------------------------
+
+
+def with_shared_stub(ctx: RuleContext, call: OpCall) -> Fix:
+    """One stub called on every branch: right after calibration, wrong in training."""
+    if ctx.facts.context.mode is not Mode.PTQ:
+        raise NoFix("the mode is not known to be post-training quantization")
+    edit, doubts = ctx.edits(), Doubts()
+    method = edit.method(call.span)
+    stubs = _bare_stubs(ctx, call)
+    require_one_call(ctx, call.span)
+    for facts, _ in uses(ctx, call.span):
+        if facts.context.workflow is not Workflow.EAGER or facts.context.mode is not Mode.PTQ:
+            raise NoFix("not post-training quantization everywhere")
+    first = edit.receiver_attribute(stubs[0].span)
+    for stub in stubs[1:]:
+        for facts, use in uses(ctx, stub.span):
+            if any(consumer.span != call.span for consumer in consumers(facts, use)):
+                raise NoFix("a stub output with another use")
+        name = edit.receiver_attribute(stub.span)
+        if edit.constructor(method.cls, name) != edit.constructor(method.cls, first):
+            raise NoFix("stubs of different arguments")
+        if name != first:
+            edit.replace(edit.call(stub.span).function, f"{method.receiver}.{first}")
+            edit.remove_submodule(method.cls, name)
+    doubts.add(Message.of("fix-cat-shared-stub-reason"))
+    return doubts.fix(edit, Message.of("fix-cat-shared-stub"), Message.of("fix-cat-shared-stub-reason"))
+
+
+def through_float(ctx: RuleContext, call: OpCall) -> Fix:
+    """``self.quant(torch.cat([self.dequant(a), self.dequant(b)]))``: always legal, always a detour."""
+    edit, doubts = ctx.edits(), Doubts()
+    method = edit.method(call.span)
+    if edit.repeats(call.span):
+        raise NoFix("a concatenation in a loop")
+    require_eager(ctx, call.span, doubts)
+    require_converted_receiver(ctx, call.span)
+    require_one_call(ctx, call.span)
+    doubt_the_class(edit, method, doubts)
+    site = edit.call(call.span)
+    if any(argument.star or argument.keyword == "out" for argument in site.arguments):
+        raise NoFix("arguments that are not shown")
+    tensors = site.argument(0, "tensors", "x")
+    if tensors is None:
+        raise NoFix("no tensors")
+    dequant = f"{method.receiver}.{dequant_stub(ctx, edit, call)}"
+    if tensors.elements is not None:
+        for element in tensors.elements:
+            edit.replace(element.place, f"{dequant}({element.text})")
+    else:
+        edit.replace(tensors.value.place, f"[{dequant}(tensor) for tensor in {tensors.value.operand}]")
+    quant = edit.add_submodule(call.span, "quant_cat", QUANT_STUB)
+    edit.wrap(site.place, f"{method.receiver}.{quant}(", ")")
+    doubts.add(Message.of("fix-cat-through-float-reason"))
+    return doubts.fix(edit, Message.of("fix-cat-through-float"), Message.of("fix-cat-through-float-reason"))
+
+
+def dequant_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall) -> str:
+    """A DeQuantStub attribute of the class around a call; one may serve many tensors. A new one if there is none."""
+    cls = edit.method(call.span).cls
+    name = edit.attribute_of(cls, DEQUANT_STUB)
+    return name if name is not None else edit.add_submodule(call.span, "dequant", DEQUANT_STUB)
+
+
+# --- what happens downstream -------------------------------------------------------------------------------------
+
+
+def raw_cats(ctx: RuleContext, call: OpCall) -> list[OpCall]:
+    """The raw concatenations that a call's output reaches without a change of scale."""
+    found: dict[SpanId, OpCall] = {}
+    frontier, seen = [call], {id(call)}
+    while frontier:
+        for consumer in consumers(ctx.facts, frontier.pop()):
+            if id(consumer) in seen:
+                continue
+            seen.add(id(consumer))
+            if is_cat(consumer):
+                found.setdefault(consumer.span, consumer)
+                frontier.append(consumer)
+            elif consumer.spec.observation is Observation.SHARE and consumer.spec.role is None:
+                frontier.append(consumer)
+    return list(found.values())
+
+
+def mixed(ctx: RuleContext, call: OpCall) -> bool:
+    """True if the inputs of a concatenation differ in scale already."""
+    return Scales(ctx.facts).verdict(call).outcome == "mixed"

@@ -1,0 +1,779 @@
+"""Edits of a fix, made from slices of the source and never from printed nodes.
+
+A rule's ``fix(ctx, finding)`` asks ``ctx.edits()`` for an ``EditBuilder``, describes the rewrite and ends with
+``edit.fix(title, reason, applicability)``. Places are given as span ids (``SpanId`` of a fact) or as ``Place``s.
+Whatever cannot be done right raises ``NoFix``; ``rules.api.attempts`` turns that into "not offered".
+
+    edit = ctx.edits()
+    call = edit.call(finding.span)                    # function, arguments, all with their places
+    name = edit.add_submodule(finding.span, "cat", FLOAT_FUNCTIONAL)   # a line in __init__, an import if needed
+    edit.replace(call.function, f"{edit.method(finding.span).receiver}.{name}.cat")
+    yield edit.fix(Message.of("..."), Message.of("..."), Applicability.SAFE)
+
+What it offers:
+
+- questions: ``text``, ``expression``, ``call``, ``method``, ``assigned`` (what one constructor line makes),
+  ``repeats``, ``single_use``, ``family``;
+- text: ``replace``, ``wrap``, ``insert``;
+- calls: ``add_argument``, ``rename_keyword``, ``unwrap_call`` (a call becomes its argument);
+- statements: ``insert_before``, ``insert_after``, ``delete_statement``, ``move_statement``, ``wrap_statement``;
+- names: ``spell`` (an imported library name as this file spells it, importing it if it must), ``add_submodule``,
+  ``remove_submodule``.
+
+Line breaks, indentation and spelling follow the neighbours. Edits of one fix must not overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix
+from qlsp.syntax.names import dotted
+from qlsp.syntax.parse import Unit, walk
+from qlsp.syntax.view import At, ClassAt, Family, MethodAt, NodeKey, View, parsed
+from qlsp.text import Edit, Place, Span
+
+Target = NodeKey | Place
+
+_ATOMS = (
+    cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp,
+    cst.SetComp, cst.SimpleString, cst.FormattedString,
+)  # fmt: skip
+_OPENERS = (cst.Assign, cst.AnnAssign, cst.Return, cst.Arg, cst.Element, cst.Expr, cst.NamedExpr)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression: its place with its own parentheses, its text without them."""
+
+    place: Place
+    inner: Place
+    text: str
+    name: str | None
+    atom: bool
+
+    @property
+    def operand(self) -> str:
+        """The text as it can stand before a dot or an operator."""
+        return self.text if self.atom else f"({self.text})"
+
+
+@dataclass(frozen=True)
+class ArgumentAt:
+    """An argument of a call. ``elements`` are the members of a list or tuple that is written out."""
+
+    value: Expression
+    keyword: str | None
+    keyword_place: Place | None
+    star: str
+    elements: tuple[Expression, ...] | None
+
+
+@dataclass(frozen=True)
+class CallAt:
+    """A call: where its function stands, how it is spelled, which arguments it has."""
+
+    place: Place
+    function: Place
+    spelling: str | None
+    arguments: tuple[ArgumentAt, ...]
+
+    def argument(self, position: int, *keywords: str) -> ArgumentAt | None:
+        """The argument at this position or with one of these keywords."""
+        if any(argument.star for argument in self.arguments):
+            raise NoFix("a call with starred arguments")
+        for argument in self.arguments:
+            if argument.keyword in keywords:
+                return argument
+        if position < len(self.arguments) and self.arguments[position].keyword is None:
+            return self.arguments[position]
+        return None
+
+
+@dataclass
+class EditBuilder:
+    """Collects the edits of one fix."""
+
+    view: View
+    _edits: list[Edit] = field(default_factory=list)
+    _deleted: list[At] = field(default_factory=list)
+    _imported: dict[tuple[str, str], str] = field(default_factory=dict)
+    _named: set[str] = field(default_factory=set)
+
+    # --- questions ------------------------------------------------------------------------------------
+
+    def text(self, target: Target) -> str:
+        """The source of a place."""
+        place = self._place(target)
+        return self._source(place.path, place.span.segment)[place.span.start : place.span.end]
+
+    def expression(self, key: NodeKey) -> Expression:
+        """The expression with this span id."""
+        return self._expression(self.view.at(key))
+
+    def call(self, key: NodeKey) -> CallAt:
+        """The call with this span id."""
+        at = self.view.at(key)
+        if not isinstance(at.node, cst.Call):
+            raise NoFix("not a call")
+        return self._call(at)
+
+    def method(self, key: NodeKey) -> MethodAt:
+        """The method that holds a node directly."""
+        return self.view.method(self.view.at(key))
+
+    def family(self, cls: ClassAt) -> Family:
+        """The classes in view that a class derives from or that derive from it."""
+        return self.view.family(cls)
+
+    def repeats(self, key: NodeKey) -> bool:
+        """True if a node stands in a loop or a comprehension of its function."""
+        return self.view.repeats(self.view.at(key))
+
+    def qualified(self, path: str, name: str | None) -> str | None:
+        """What an imported dotted name of a file stands for."""
+        return self.view.qualified(path, name)
+
+    def receiver_attribute(self, key: NodeKey) -> str:
+        """``name`` of a call ``self.name(...)``."""
+        call = self.call(key)
+        receiver, _, name = (call.spelling or "").partition(".")
+        if receiver != self.method(key).receiver or not name or "." in name:
+            raise NoFix("not a call of an attribute of the receiver")
+        return name
+
+    def assigned(self, cls: ClassAt, attribute: str) -> At:
+        """The only line of ``__init__`` that sets ``self.attribute``; at the top level of its body."""
+        lines = [at for at in self._init_body(cls) if _assigned_attribute(at.node) == attribute]
+        if len(lines) != 1:
+            raise NoFix(f"{attribute} is not set by one line of __init__")
+        return lines[0]
+
+    def constructor(self, cls: ClassAt, attribute: str) -> str:
+        """The source of what ``__init__`` assigns to ``self.attribute``."""
+        found = [
+            At(at.unit, value).text
+            for at in self._init_body(cls)
+            for name, value in _assigned(at.node)
+            if name == attribute
+        ]
+        if len(found) != 1:
+            raise NoFix(f"{attribute} is not set by one line of __init__")
+        return found[0]
+
+    def uses_of(self, cls: ClassAt, attribute: str) -> int:
+        """How often the files in view name an attribute of a class, its making included."""
+        return self.view.attribute_uses(cls, attribute)
+
+    def attribute_of(self, cls: ClassAt, name: str) -> str | None:
+        """An attribute that ``__init__`` sets to an object of a library class, or None."""
+        for at in self._init_body(cls):
+            for attribute, value in _assigned(at.node):
+                if isinstance(value, cst.Call) and self.qualified(at.unit.path, dotted(value.func)) == name:
+                    return attribute
+        return None
+
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """True if a text stands somewhere in the files in view."""
+        return any(pattern.search(unit.text) for file in self.view.by_path.values() for unit in file.syntax.units)
+
+    def loads_prepared(self) -> bool:
+        """True if some function or script loads a checkpoint into a model that it prepared before."""
+        for file in self.view.by_path.values():
+            text = "".join(unit.text for unit in file.syntax.units if "load_state_dict" in unit.text)
+            if "load_state_dict" in text and _LOADS_PREPARED.search(text):
+                return True
+        return False
+
+    def feeds_only(self, producer: NodeKey, consumer: NodeKey, element: Expression) -> bool:
+        """True if a call is the expression itself, or what a name holds that only this expression reads."""
+        made, used = self.view.at(producer), self.view.at(consumer)
+        if self._expression(made).place == element.place:
+            return True
+        statement, other = self.view.statement(made), self.view.statement(used)
+        block = self.view.parent(statement)
+        if element.name is None or "." in element.name or block is not self.view.parent(other):
+            return False
+        if not isinstance(block, cst.IndentedBlock):
+            return False
+        assignment = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
+        if not isinstance(assignment, cst.Assign) or len(assignment.targets) != 1:
+            return False
+        target = assignment.targets[0].target
+        if not isinstance(target, cst.Name) or target.value != element.name or assignment.value is not made.node:
+            return False
+        function = self.view.function(made)
+        if function is None or self.view.repeats(made) or self._nested(function):
+            return False
+        return self._read_once(block, statement.node, other.node, element.name, function)
+
+    def _nested(self, function: At) -> bool:
+        return any(
+            isinstance(node, (cst.FunctionDef, cst.Lambda)) for node in walk(function.node) if node is not function.node
+        )
+
+    def _read_once(
+        self, block: cst.IndentedBlock, made: cst.CSTNode, used: cst.CSTNode, name: str, function: At
+    ) -> bool:
+        """One read of a name between the statement that sets it and the one that sets it anew."""
+        body = list(block.body)
+        start, end = body.index(made), body.index(used)  # type: ignore[arg-type]
+        if start > end:
+            return False
+        reads = 0
+        for number, statement in enumerate(body[start + 1 :], start + 1):
+            count = _count_names(statement, name)
+            stored = _stores(statement, name)
+            if number < end and count or number == end and count - stored != 1:
+                return False
+            if number == end:
+                reads = 1
+                if stored:
+                    return True
+            elif number > end and stored and count == stored:
+                return True
+            elif number > end and count:
+                return False
+        after = At(function.unit, block)
+        outer = self.view.parent(after)
+        return reads == 1 and (outer is function.node or _count_names(function.node, name) == 2)
+
+    # --- text -----------------------------------------------------------------------------------------
+
+    def replace(self, target: Target, content: str) -> None:
+        """Put other text in a place."""
+        place = self._place(target)
+        self._edits.append(Edit(place.path, place.span, content))
+
+    def insert(self, path: str, offset: int, content: str, segment: int = 0) -> None:
+        """Put text at an offset."""
+        self._edits.append(Edit(path, Span(offset, offset, segment), content))
+
+    def wrap(self, target: Target, before: str, after: str) -> None:
+        """Put text around a place."""
+        place = self._place(target)
+        self.insert(place.path, place.span.start, before, place.span.segment)
+        self.insert(place.path, place.span.end, after, place.span.segment)
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def add_argument(self, key: NodeKey, text: str) -> None:
+        """Add a last argument to a call, before a trailing comma or a comment."""
+        at = self.view.at(key)
+        if not isinstance(at.node, cst.Call):
+            raise NoFix("not a call")
+        if at.node.args:
+            last = self._argument(At(at.unit, at.node.args[-1]))
+            if isinstance(at.node.args[-1].value, cst.GeneratorExp) and not last.value.text.startswith("("):
+                raise NoFix("a bare generator expression")
+            place = last.value.place
+            self.insert(place.path, place.span.end, f", {text}", place.span.segment)
+            return
+        function = self._expression(At(at.unit, at.node.func)).place.span.end
+        open_at = self._source(at.unit.path, at.span.segment).index("(", function)
+        self.insert(at.unit.path, open_at + 1, text, at.span.segment)
+
+    def rename_keyword(self, call: CallAt, old: str, new: str) -> None:
+        """Rename a keyword of a call, if it is there."""
+        for argument in call.arguments:
+            if argument.keyword == old and argument.keyword_place is not None:
+                self.replace(argument.keyword_place, new)
+
+    def unwrap_call(self, key: NodeKey) -> None:
+        """Put the only argument of a call in place of the call: ``x = f(x)`` goes away as a whole."""
+        at = self.view.at(key)
+        call = self.call(key)
+        if len(call.arguments) != 1 or call.arguments[0].star:
+            raise NoFix("a call with other than one argument")
+        value = call.arguments[0].value
+        outer = self._expression(at)
+        parent = self.view.parent(at)
+        if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and value.name is not None:
+            target = parent.targets[0].target
+            if isinstance(target, cst.Name) and target.value == value.name:
+                self.delete_statement(key)
+                return
+        source = self._source(at.unit.path, at.span.segment)
+        place = outer.place.span
+        before, after = source[place.start : value.place.span.start], source[value.place.span.end : place.end]
+        if "#" in before or "#" in after:
+            self._keep_comments(at, value, before, after)
+            return
+        text = source[value.place.span.start : value.place.span.end]
+        broken = "\n" in text or "\r" in text
+        if broken and text == value.text or not (value.atom or isinstance(parent, _OPENERS)):
+            text = f"({value.text})"
+        self.replace(outer.place, text)
+
+    def _keep_comments(self, at: At, value: Expression, before: str, after: str) -> None:
+        """The parentheses of a call stay, with the comments in them; function name and last comma go."""
+        span = at.span
+        source = self._source(at.unit.path, span.segment)
+        assert isinstance(at.node, cst.Call)
+        open_at = source.index("(", self._expression(At(at.unit, at.node.func)).place.span.end)
+        self.replace(Place(at.unit.path, Span(span.start, open_at, span.segment)), "")
+        comma = re.match(r"\s*,", after)
+        if comma is not None:
+            end = value.place.span.end
+            self.replace(Place(at.unit.path, Span(end + comma.end() - 1, end + comma.end(), span.segment)), "")
+        elif "," in re.sub(r"#[^\r\n]*", "", after):
+            raise NoFix("a comment before a comma")
+
+    # --- statements -----------------------------------------------------------------------------------
+
+    def insert_before(self, key: NodeKey, text: str) -> None:
+        """Put a statement on a line of its own before the statement of a node."""
+        statement = self.view.statement(self.view.at(key))
+        start, _ = self._lines(statement)
+        span = statement.span
+        indent = self._source(statement.unit.path, span.segment)[start : span.start]
+        self.insert(statement.unit.path, start, f"{indent}{text}{self._newline(statement)}", span.segment)
+
+    def insert_after(self, key: NodeKey, text: str) -> None:
+        """Put a statement on a line of its own behind the statement of a node."""
+        self._insert_after(self.view.statement(self.view.at(key)), text)
+
+    def delete_statement(self, key: NodeKey) -> None:
+        """Take the lines of a statement out; ``pass`` stays where the block would be empty."""
+        self._delete(self.view.statement(self.view.at(key)))
+
+    def move_statement(self, key: NodeKey, before: NodeKey) -> None:
+        """Take a statement out and put its lines before another statement of the same block."""
+        statement, other = (self.view.statement(self.view.at(each)) for each in (key, before))
+        if self.view.parent(statement) is not self.view.parent(other):
+            raise NoFix("statements of different blocks")
+        start, end = self._lines(statement)
+        target, _ = self._lines(other)
+        source = self._source(statement.unit.path, statement.span.segment)
+        lines = source[start:end]
+        if not lines.endswith(("\n", "\r")):
+            lines += self._newline(statement)
+        self.insert(other.unit.path, target, lines, other.span.segment)
+        self.replace(Place(statement.unit.path, Span(start, end, statement.span.segment)), "")
+
+    def wrap_statement(self, key: NodeKey, before: str, after: str) -> None:
+        """Put text before and behind a statement, on its own lines: ``m = `` before ``prepare(m)``."""
+        statement = self.view.statement(self.view.at(key))
+        self.wrap(statement.place, before, after)
+
+    # --- names ----------------------------------------------------------------------------------------
+
+    def spell(self, path: str, name: str, like: str | None = None) -> str:
+        """A qualified library name as a file spells it; an import is added if nothing stands for it.
+
+        ``like`` is the spelling of a kindred name in the file, whose style a long spelling follows.
+        """
+        if (path, name) in self._imported:
+            return self._imported[(path, name)]
+        module, _, last = name.rpartition(".")
+        file = self.view.file(path)
+        direct, through = [], []
+        for local, target in file.imports.items():
+            if not self._plain_import(path, local):
+                continue
+            if self.view.canonical(target) == name:
+                direct.append(local)
+            elif self.view.canonical(target) == module:
+                through.append(f"{local}.{last}")
+        if direct or through:
+            return min(direct or through, key=len)
+        prefix = self._long_prefix(path, like, name)
+        if prefix is not None:
+            return prefix
+        if any(last in unit.names for unit in file.syntax.units):
+            raise NoFix(f"{last} means something else here")
+        self._add_import(path, self._spelled_module(path, module), last)
+        self._imported[(path, name)] = last
+        return last
+
+    def add_submodule(
+        self, key: NodeKey, hint: str, constructor: str, arguments: str = "", near: str | None = None
+    ) -> str:
+        """Give the class around a node one more submodule and return its attribute name.
+
+        The line goes to ``__init__``, behind the line that sets ``near`` or behind the last one of its kind.
+        ``constructor`` is a qualified class name (``torch.ao.nn.quantized.FloatFunctional``).
+        """
+        cls = self.method(key).cls
+        like = None
+        for at in self._init_body(cls):
+            for _, value in _assigned(at.node):
+                if isinstance(value, cst.Call) and "Stub" in (spelled := dotted(value.func) or ""):
+                    like = spelled
+        spelling = self.spell(cls.unit.path, constructor, like)
+        return self.add_line(key, hint, f"{spelling}({arguments})", near)
+
+    def add_line(self, key: NodeKey, hint: str, value: str, near: str | None = None) -> str:
+        """Assign a value to a new attribute in ``__init__`` of the class around a node; returns its name."""
+        cls = self.method(key).cls
+        anchor, receiver = self._anchor(cls, near)
+        taken = self.view.taken(cls)
+        place = (cls.unit.path, cls.unit.index, self._lines(anchor)[1])
+        for other, handed in self.view.handed_out.items():
+            taken = taken - handed if other == place else taken
+        name = _unused(hint, taken | self._named)
+        self._named.add(name)
+        self.view.handed_out.setdefault(place, set()).add(name)
+        self._insert_after(anchor, f"{receiver}.{name} = {value}")
+        return name
+
+    def remove_submodule(self, cls: ClassAt, attribute: str, uses: int = 1) -> bool:
+        """Take the line of ``__init__`` out that makes a submodule, if the fix removes its only ``uses``."""
+        try:
+            at = self.assigned(cls, attribute)
+        except NoFix:
+            return False
+        if self.view.attribute_uses(cls, attribute) != uses + 1:
+            return False
+        self._delete(at)
+        return True
+
+    # --- the result -----------------------------------------------------------------------------------
+
+    def fix(self, title: Message, reason: Message, applicability: Applicability) -> Fix:
+        """The fix with all edits so far, in order."""
+        ordered = merged(self._edits)
+        if not ordered:
+            raise NoFix("nothing to edit")
+        return Fix(title, applicability, reason, ordered)
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _place(self, target: Target) -> Place:
+        return target if isinstance(target, Place) else self.view.at(target).place
+
+    def _source(self, path: str, segment: int) -> str:
+        return self.view.file(path).syntax.source.segments[segment].text
+
+    def _newline(self, at: At) -> str:
+        """The line break of the lines around a statement."""
+        source = self._source(at.unit.path, at.span.segment)
+        match = re.compile(r"\r\n?|\n").search(source, at.span.start) or re.search(r"\r\n?|\n", source)
+        return match[0] if match is not None else "\n"
+
+    def _lines(self, statement: At) -> tuple[int, int]:
+        """From the start of a statement's first line to behind the break of its last one."""
+        source = self._source(statement.unit.path, statement.span.segment)
+        span = statement.span
+        start = span.start
+        while start > 0 and source[start - 1] not in "\r\n":
+            start -= 1
+        end = span.end
+        while end < len(source) and source[end] not in "\r\n":
+            end += 1
+        rest = source[span.end : end].strip(" \t\f")
+        if source[start : span.start].strip(" \t\f\ufeff") or rest and not rest.startswith("#"):
+            raise NoFix("a statement that shares its lines")
+        if source.startswith("\\", max(0, start - 3)) and source[:start].rstrip("\r\n").endswith("\\"):
+            raise NoFix("a line that continues another")
+        if source.startswith("\r\n", end):
+            end += 2
+        elif end < len(source):
+            end += 1
+        return start, end
+
+    def _insert_after(self, statement: At, text: str) -> None:
+        start, end = self._lines(statement)
+        span = statement.span
+        source = self._source(statement.unit.path, span.segment)
+        indent = source[start : span.start].lstrip("\f\ufeff")
+        newline = self._newline(statement)
+        if source[start:end].endswith(("\n", "\r")):
+            self.insert(statement.unit.path, end, f"{indent}{text}{newline}", span.segment)
+        else:
+            self.insert(statement.unit.path, end, f"{newline}{indent}{text}", span.segment)
+
+    def _delete(self, statement: At) -> None:
+        start, end = self._lines(statement)
+        self._deleted.append(statement)
+        span = statement.span
+        block = self.view.parent(statement)
+        if isinstance(block, cst.IndentedBlock):
+            gone = {id(other.node) for other in self._deleted}
+            if all(id(each) in gone for each in block.body):
+                self.replace(Place(statement.unit.path, span), "pass")
+                return
+        self.replace(Place(statement.unit.path, Span(start, end, span.segment)), "")
+
+    def _expression(self, at: At) -> Expression:
+        node = at.node
+        inner = at.place
+        assert isinstance(node, cst.BaseExpression)
+        outer = inner
+        source = self._source(inner.path, inner.span.segment)
+        for _ in node.lpar:
+            start, end = outer.span.start, outer.span.end
+            while start > 0 and source[start - 1].isspace():
+                start -= 1
+            while end < len(source) and source[end].isspace():
+                end += 1
+            if source[start - 1 : start] != "(" or source[end : end + 1] != ")":
+                raise NoFix("parentheses with comments in them")
+            outer = Place(inner.path, Span(start - 1, end + 1, inner.span.segment))
+        atom = isinstance(node, _ATOMS)
+        if isinstance(node, (cst.Tuple, cst.GeneratorExp)) and node.lpar:
+            return Expression(outer, outer, self.text(outer), None, True)
+        return Expression(outer, inner, self.text(inner), dotted(node), atom)
+
+    def _argument(self, at: At) -> ArgumentAt:
+        node = at.node
+        assert isinstance(node, cst.Arg)
+        value = self._expression(At(at.unit, node.value))
+        elements = None
+        if isinstance(node.value, (cst.List, cst.Tuple)):
+            members = node.value.elements
+            if not any(isinstance(member, cst.StarredElement) for member in members):
+                elements = tuple(self._expression(At(at.unit, member.value)) for member in members)
+        keyword = node.keyword.value if node.keyword is not None else None
+        place = At(at.unit, node.keyword).place if node.keyword is not None else None
+        return ArgumentAt(value, keyword, place, node.star, elements)
+
+    def _call(self, at: At) -> CallAt:
+        assert isinstance(at.node, cst.Call)
+        function = self._expression(At(at.unit, at.node.func))
+        arguments = tuple(self._argument(At(at.unit, argument)) for argument in at.node.args)
+        return CallAt(at.place, function.place, dotted(at.node.func), arguments)
+
+    def _init_body(self, cls: ClassAt) -> list[At]:
+        init = self.view.initializer(cls)
+        assert isinstance(init.node, cst.FunctionDef)
+        return [At(init.unit, node) for node in init.node.body.body if isinstance(node, cst.BaseStatement)]
+
+    def _anchor(self, cls: ClassAt, near: str | None) -> tuple[At, str]:
+        """The statement of ``__init__`` behind which a submodule is made, and the receiver's name."""
+        init = self.view.initializer(cls)
+        assert isinstance(init.node, cst.FunctionDef)
+        parameters = [*init.node.params.posonly_params, *init.node.params.params]
+        if not parameters:
+            raise NoFix("an __init__ without a receiver")
+        receiver = parameters[0].name.value
+        started = None
+        anchor = None
+        whole = re.compile(_WHOLE_MODEL.format(self=re.escape(receiver)))
+        for at in self._init_body(cls):
+            text = at.text
+            if _SUPER_INIT.search(text):
+                started = anchor = at
+                continue
+            if started is None:
+                continue
+            pairs = _assigned(at.node)
+            if isinstance(at.node, cst.SimpleStatementLine) and isinstance(at.node.body[0], cst.Return):
+                break
+            if whole.search(text):
+                break
+            if any(isinstance(value, cst.Call) for _, value in pairs):
+                anchor = at
+                if any(attribute == near for attribute, _ in pairs):
+                    break
+        if anchor is None:
+            raise NoFix("an __init__ that does not start the module")
+        return anchor, receiver
+
+    def _plain_import(self, path: str, local: str) -> bool:
+        """True if a name is bound by imports at the top level only, whatever branch runs."""
+        units = [unit for unit in self.view.file(path).syntax.units if local in unit.names]
+        return bool(units) and all(_is_import(unit) for unit in units)
+
+    def _long_prefix(self, path: str, like: str | None, name: str) -> str | None:
+        """``torch.ao.nn.quantized.X`` where the file says ``torch.ao.quantization.QuantStub``."""
+        if like is None or like.count(".") < 2:
+            return None
+        first = like.partition(".")[0]
+        target = self.view.file(path).imports.get(first)
+        if target != "torch" or not self._plain_import(path, first):
+            return None
+        for spelled in (name, name.replace("torch.ao.", "torch.", 1)):
+            if like.split(".")[1] == spelled.split(".")[1] and self.view.canonical(spelled) == name:
+                return f"{first}.{spelled.partition('.')[2]}"
+        return None
+
+    def _spelled_module(self, path: str, module: str) -> str:
+        """The old namespace where the file imports from no other."""
+        targets = [t for t in self.view.file(path).imports.values() if t.startswith("torch.")]
+        old = [t for t in targets if t.startswith(("torch.quantization", "torch.nn.quantized"))]
+        shorter = module.replace("torch.ao.", "torch.", 1)
+        if old and not any(t.startswith("torch.ao.") for t in targets) and self.view.canonical(shorter) == module:
+            return shorter
+        return module
+
+    def _add_import(self, path: str, module: str, name: str) -> None:
+        """``from module import name``, where isort would put it."""
+        imports = [unit for unit in self.view.file(path).syntax.units if _is_import(unit)]
+        for unit in imports:
+            found = _import_from(unit)
+            if found is not None and dotted(found.module) == module if found and found.module else False:
+                assert found is not None
+                if isinstance(found.names, cst.ImportStar):
+                    continue
+                place = At(unit, found.names[-1]).place
+                last = found.names[-1]
+                end = place.span.end
+                if last.comma is not cst.MaybeSentinel.DEFAULT:
+                    inner = last.asname.name if last.asname is not None else last.name
+                    end = At(unit, inner).span.end
+                self.insert(path, end, f", {name}", place.span.segment)
+                return
+        line = f"from {module} import {name}"
+        torch = [unit for unit in imports if _top_package(unit) == "torch"]
+        later = [unit for unit in torch if (key := _from_module(unit)) is not None and key > module]
+        if later:
+            self._line_before(later[0], line)
+        elif torch or imports:
+            self._insert_after(_unit_statement((torch or imports)[-1]), line)
+        else:
+            self._first_line(path, line)
+
+    def _line_before(self, unit: Unit, line: str) -> None:
+        statement = _unit_statement(unit)
+        start, _ = self._lines(statement)
+        self.insert(unit.path, start, f"{line}{self._newline(statement)}", unit.segment)
+
+    def _first_line(self, path: str, line: str) -> None:
+        units = self.view.file(path).syntax.units
+        if not units:
+            raise NoFix("an empty file")
+        first = units[0]
+        node = parsed(first)
+        small = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+        docstring = isinstance(small, cst.Expr) and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
+        if docstring:
+            self._insert_after(_unit_statement(first), line)
+        else:
+            self._line_before(first, line)
+
+
+_SUPER_INIT = re.compile(r"\.\s*__init__\s*\(")
+_WHOLE_MODEL = (
+    r"\b{self}\s*[,)\]]|\b{self}\s*\.\s*(?:modules|children|named_modules|named_children|apply|eval|train|qconfig"
+    r"|to|cuda|half|state_dict|load_state_dict|add_module|requires_grad_|fuse_model|_\w+|init\w*|reset\w*)\b"
+    r"(?!\s*=[^=])"
+)
+"""Text in a constructor that looks at the model as it is by then: submodules go before it."""
+
+
+def merged(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Edits in order of place; insertions at one place become one; overlapping edits are no fix."""
+    ordered = sorted(edits, key=lambda e: (e.path, e.span.segment, e.span.start, e.span.end))
+    result: list[Edit] = []
+    for edit in ordered:
+        last = result[-1] if result else None
+        if last is not None and (last.path, last.span.segment) == (edit.path, edit.span.segment):
+            if edit == last and edit.span.start < edit.span.end:
+                continue
+            if edit.span == last.span and edit.span.start == edit.span.end:
+                result[-1] = Edit(edit.path, edit.span, last.content + edit.content)
+                continue
+            if edit.span.start < last.span.end:
+                raise NoFix("edits that overlap")
+        result.append(edit)
+    return tuple(result)
+
+
+def _unused(hint: str, taken: set[str]) -> str:
+    if hint not in taken:
+        return hint
+    number = 2
+    while f"{hint}_{number}" in taken:
+        number += 1
+    return f"{hint}_{number}"
+
+
+_LOADS_PREPARED = re.compile(r"\bprepare\w*\s*\(.*?\bload_state_dict\s*\(", re.S)
+
+
+def _count_names(node: cst.CSTNode, name: str) -> int:
+    """How often a plain name stands in a node; keywords and attributes do not count."""
+    skipped: set[int] = set()
+    count = 0
+    for inner in walk(node):
+        if isinstance(inner, cst.Arg) and inner.keyword is not None:
+            skipped.add(id(inner.keyword))
+        elif isinstance(inner, cst.Attribute):
+            skipped.add(id(inner.attr))
+        elif isinstance(inner, cst.Name) and inner.value == name and id(inner) not in skipped:
+            count += 1
+    return count
+
+
+def _stores(node: cst.CSTNode, name: str) -> int:
+    """1 if a plain assignment at the top of a statement sets a name."""
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+        return int(isinstance(target, cst.Name) and target.value == name)
+    return 0
+
+
+def _assigned(node: cst.CSTNode) -> list[tuple[str, cst.BaseExpression]]:
+    """The attributes that a line sets, with their values; ``self.a, self.b = A(), B()`` sets two."""
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return []
+    small = node.body[0]
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target, value = small.targets[0].target, small.value
+        if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+            if len(target.elements) == len(value.elements):
+                pairs = [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
+        else:
+            pairs = [(target, value)]
+    elif isinstance(small, cst.AnnAssign) and small.value is not None:
+        pairs = [(small.target, small.value)]
+    return [
+        (target.attr.value, value)
+        for target, value in pairs
+        if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name)
+    ]
+
+
+def _assigned_attribute(node: cst.CSTNode) -> str | None:
+    """``name`` of a line ``self.name = value``."""
+    pairs = _assigned(node)
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+    several = isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Tuple)
+    return pairs[0][0] if len(pairs) == 1 and not several else None
+
+
+def _is_import(unit: Unit) -> bool:
+    node = parsed(unit) if unit.kind == "statement" and "import" in unit.text else None
+    return isinstance(node, cst.SimpleStatementLine) and all(
+        isinstance(small, (cst.Import, cst.ImportFrom)) for small in node.body
+    )
+
+
+def _import_from(unit: Unit) -> cst.ImportFrom | None:
+    node = parsed(unit)
+    assert isinstance(node, cst.SimpleStatementLine)
+    small = node.body[0]
+    plain = isinstance(small, cst.ImportFrom) and len(node.body) == 1 and not small.relative
+    return small if plain and isinstance(small, cst.ImportFrom) else None
+
+
+def _from_module(unit: Unit) -> str | None:
+    found = _import_from(unit)
+    return dotted(found.module) if found is not None and found.module is not None else None
+
+
+def _top_package(unit: Unit) -> str | None:
+    module = _from_module(unit)
+    if module is None:
+        node = parsed(unit)
+        assert isinstance(node, cst.SimpleStatementLine)
+        small = node.body[0]
+        if isinstance(small, cst.Import):
+            module = dotted(small.names[0].name)
+    return module.partition(".")[0] if module is not None else None
+
+
+def _unit_statement(unit: Unit) -> At:
+    node = parsed(unit)
+    assert node is not None
+    return At(unit, node)
+
+
+__all__ = ["CallAt", "EditBuilder", "Expression", "MethodAt", "NoFix", "View"]
