@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, TypeVar
 
 from qlsp import suppress
-from qlsp.analysis.facts import Facts
+from qlsp.analysis.facts import Context, Facts, ScriptFacts
 from qlsp.analysis.interpreter import Interpreter
 from qlsp.analysis.program import ModuleModel
+from qlsp.analysis.roots import View as ModuleView
 from qlsp.analysis.roots import judge, look
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.torch_eager import EAGER
@@ -23,7 +24,7 @@ from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
 from qlsp.statistics import Statistics, collect
-from qlsp.syntax.edits import EditBuilder, View
+from qlsp.syntax.edits import CodeView, EditBuilder
 from qlsp.text import LineIndex, Place, Source, SourceError, Span
 from qlsp.triage import MARKERS, relevant
 from qlsp.values.value import SpanId
@@ -31,6 +32,8 @@ from qlsp.values.workflow import Mode, Workflow
 
 if TYPE_CHECKING:
     from qlsp.syntax.parse import Unit
+
+T = TypeVar("T")
 
 RECURSION_LIMIT = 12_000
 
@@ -56,7 +59,9 @@ class Analysis:
     loaded: dict[str, ModuleModel] = field(default_factory=dict)
     modules: dict[str, ModuleModel] = field(default_factory=dict)
     facts: list[Facts] = field(default_factory=list)
+    scripts: list[ScriptFacts] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
+    crashes: dict[str, str] = field(default_factory=dict)
 
     def place(self, span: SpanId) -> Place:
         """Where a span id points."""
@@ -226,12 +231,27 @@ def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | Non
             loaded[path] = project.load(path)
         except SourceError as error:
             analysis.unreadable[path] = str(error)
-    views = []
+    views: list[ModuleView] = []
     for path in relevant(loaded):
         module = analysis.modules[path] = loaded[path]
-        views.append(look(Interpreter(project, EAGER), module))
-    analysis.facts.extend(judge(views, _workflow(config), _mode(config)))
+        view = _guarded(analysis, path, partial(look, Interpreter(project, EAGER), module))
+        if view is not None:
+            views.append(view)
+            analysis.scripts.append(view.machine.script)
+    for path, run in judge(views, _workflow(config), _mode(config)):
+        facts = _guarded(analysis, path, run)
+        if facts is not None:
+            analysis.facts.append(facts)
     return analysis
+
+
+def _guarded(analysis: Analysis, path: str, work: Callable[[], T]) -> T | None:
+    """The result of a part of the analysis; a crash becomes a finding and the other parts go on."""
+    try:
+        return work()
+    except Exception as error:
+        analysis.crashes.setdefault(path, _crash_text(error))
+        return None
 
 
 def _workflow(config: Config) -> Workflow | None:
@@ -243,15 +263,28 @@ def _mode(config: Config) -> Mode:
 
 
 def _run_rules(analysis: Analysis, config: Config) -> tuple[list[_Found], bool]:
-    found: list[_Found] = []
-    crashed = False
-    view = View(analysis.project.modules, EAGER.canonical)
+    found = [
+        _Found(
+            Diagnostic(
+                "QL003",
+                "rule-crashed",
+                Message.of("analysis-crashed", error=error),
+                Severity.ERROR,
+                Place(path, Span(0, 0)),
+            )
+        )
+        for path, error in analysis.crashes.items()
+    ]
+    crashed = bool(found)
+    view = CodeView(analysis.project.modules, EAGER.canonical)
     everywhere = tuple(analysis.facts)
+    subjects: list[tuple[Facts, ScriptFacts | None]] = [(facts, None) for facts in everywhere]
+    subjects.extend((_empty(script), script) for script in analysis.scripts if script.events)
     for rule in all_rules():
         if rule.check is None or not selected(config, rule.meta):
             continue
-        for facts in everywhere:
-            context = RuleContext(facts, everywhere, lambda: EditBuilder(view))
+        for facts, script in subjects:
+            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script)
             try:
                 for each in rule.check(context):
                     found.append(_Found(_diagnostic(analysis, rule, each), rule, context, each))
@@ -259,6 +292,11 @@ def _run_rules(analysis: Analysis, config: Config) -> tuple[list[_Found], bool]:
                 crashed = True
                 found.append(_Found(_crash(analysis, rule, facts, error)))
     return found, crashed
+
+
+def _empty(script: ScriptFacts) -> Facts:
+    """The context in which rules look at what a file does to models."""
+    return Facts(Context("<script>", script.events[0].span, Workflow.NONE, Mode.UNKNOWN))
 
 
 def _diagnostic(analysis: Analysis, rule: Rule, finding: Finding) -> Diagnostic:
@@ -275,10 +313,13 @@ def _diagnostic(analysis: Analysis, rule: Rule, finding: Finding) -> Diagnostic:
     )
 
 
-def _crash(analysis: Analysis, rule: Rule, facts: Facts, error: Exception) -> Diagnostic:
+def _crash_text(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"{type(error).__name__}: {error} ({last.name}, line {last.lineno})"
-    message = Message.of("rule-crashed", rule=rule.meta.name, error=text)
+    return f"{type(error).__name__}: {error} ({last.name}, line {last.lineno})"
+
+
+def _crash(analysis: Analysis, rule: Rule, facts: Facts, error: Exception) -> Diagnostic:
+    message = Message.of("rule-crashed", rule=rule.meta.name, error=_crash_text(error))
     place = analysis.place(facts.context.span)
     return Diagnostic("QL003", "rule-crashed", message, Severity.ERROR, place)
 

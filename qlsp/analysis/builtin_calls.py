@@ -305,7 +305,7 @@ class BuiltinCalls(Calls):
     def _builtin_setattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         values = [argument.value for argument in arguments.positional]
         if len(values) == 3 and isinstance(values[1], Const):
-            self.set_attribute(values[0], str(values[1].value), values[2], state)
+            self.assign_attribute(values[0], str(values[1].value), values[2], state)
         return Const(None)
 
     def _builtin_hasattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:

@@ -304,6 +304,7 @@ class Calls(Objects):
         copy = self.new_instance(state, thing) if isinstance(thing, Instance) else self.allocate(state, thing)
         if value.oid in self.summaries:
             self.summaries.add(copy.oid)
+        self.copied(value.oid, copy.oid)
         seen[value.oid] = copy
         if isinstance(thing, Instance):
             attributes = {k: self.copy_graph(v, state, seen) for k, v in thing.attributes.items()}
@@ -314,6 +315,9 @@ class Calls(Objects):
             entries = tuple((k, self.copy_graph(v, state, seen)) for k, v in thing.entries)
             state.heap[copy.oid] = DictObject(entries, thing.rest)
         return copy
+
+    def copied(self, original: int, copy: int) -> None:
+        """An object got a copy (see ``lifecycle``)."""
 
     # --- provided by ``library`` --------------------------------------------------------------------
 

@@ -6,7 +6,9 @@ A fact is keyed by (span, context, call path); a later pass over a loop body rep
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
+from qlsp.backends.spec import LifecycleRow
 from qlsp.ops.spec import OpSpec
 from qlsp.values.value import CallPath, Guard, SpanId, Tensor, Unknown, Value
 from qlsp.values.workflow import Mode, Workflow
@@ -92,14 +94,128 @@ class Facts:
     gave_up: str | None = None
 
 
+class QconfigState(str, Enum):
+    """Did a model get a qconfig before it is prepared?
+
+    ``ABSENT``: certainly nowhere in it. ``OUTSIDE``: the model comes from elsewhere and nothing in view gives it
+    one. ``MAYBE``: something that is not followed may have given it one. ``SET``: some part of it has one.
+    """
+
+    ABSENT = "absent"
+    OUTSIDE = "outside"
+    MAYBE = "maybe"
+    SET = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleCall:
+    """A life-cycle call of a script, a function or a method.
+
+    ``members`` identify the model and every module in it; a copy that a life-cycle call makes keeps the identity
+    of what it is a copy of. ``passed`` are the names of the arguments given (``*`` for an argument list that is
+    not known). ``inplace`` is None where it is not known. ``ignored``: the call is a statement of its own.
+    ``rebinds`` is the name of a parameter that the statement binds to the result although the caller keeps the
+    old model.
+    """
+
+    span: SpanId
+    statement: SpanId
+    row: LifecycleRow
+    spelling: str
+    model: str
+    members: frozenset[int]
+    passed: frozenset[str]
+    inplace: bool | None
+    ignored: bool
+    qconfig: QconfigState
+    guard: Guard
+    path: CallPath
+    entry: int
+    in_forward: bool = False
+    rebinds: str | None = None
+
+
+class QconfigTarget(str, Enum):
+    """What a qconfig is assigned to."""
+
+    MODULE = "module"
+    LEAF = "leaf"
+    TENSOR = "tensor"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class QconfigAssignment:
+    """``target.qconfig = value``, or ``setattr``. ``cleared``: the value is None. ``LEAF`` is a library layer."""
+
+    span: SpanId
+    target: QconfigTarget
+    shown: str
+    members: frozenset[int]
+    cleared: bool
+    guard: Guard
+    path: CallPath
+    entry: int
+    in_forward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StrayAttribute:
+    """An attribute set on a QConfig or a module that nobody reads it from."""
+
+    span: SpanId
+    name: str
+    on: str
+
+
+@dataclass(frozen=True, slots=True)
+class QconfigCall:
+    """A QConfig is called as if it were a function."""
+
+    span: SpanId
+    spelling: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Models are passed to a function that is not in view, in this statement."""
+
+    span: SpanId
+    callee: str
+    members: frozenset[int]
+    guard: Guard
+    entry: int
+
+
+LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | Handover
+
+
+@dataclass(slots=True)
+class ScriptFacts:
+    """What the script, the functions and the methods of a file do to models and qconfigs, in the order of
+    execution. Events of one ``entry`` follow each other in one run; the order of entries is not known.
+    ``vendor``: the file uses a package with a front end of its own."""
+
+    vendor: bool = False
+    events: list[LifeEvent] = field(default_factory=list)
+
+
 __all__ = [
     "Alternative",
     "Context",
     "Facts",
+    "Handover",
+    "LifecycleCall",
     "Mode",
     "OpCall",
     "Operand",
+    "QconfigAssignment",
+    "QconfigCall",
+    "QconfigState",
+    "QconfigTarget",
     "Return",
+    "ScriptFacts",
+    "StrayAttribute",
     "Submodule",
     "Workflow",
 ]

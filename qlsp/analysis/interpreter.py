@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
-from qlsp.analysis.facts import Context, Facts, Return, Submodule
-from qlsp.analysis.library import WRAPPER, Library
-from qlsp.analysis.machine import Argument, Arguments, BudgetExceeded, Frame
+from qlsp.analysis.facts import Context, Facts, Return, ScriptFacts, Submodule
+from qlsp.analysis.library import WRAPPER
+from qlsp.analysis.lifecycle import Lifecycle
+from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.operators import OPEN_QCONFIG
-from qlsp.analysis.program import Finder, FunctionModel, ModuleModel
+from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
 from qlsp.syntax.parse import ChunkError, Unit
@@ -50,7 +52,7 @@ class LifecycleEvent:
     where: str
 
 
-class Interpreter(Library):
+class Interpreter(Lifecycle):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -62,6 +64,14 @@ class Interpreter(Library):
         self.built = {}
         self.created = []
         self.events: list[LifecycleEvent] = []
+        self.script = ScriptFacts()
+        self.entry = self.on_demand = self.optional = 0
+        self.lineage: dict[int, int] = {}
+        self.handed: set[int] = set()
+        self.assigned: set[int] = set()
+        self.executed: set[SpanId] = set()
+        self.pending: list[tuple[int, frozenset[SpanId]]] = []
+        self.loose = False
 
     # --- calls that the tool itself looks for -------------------------------------------------------
 
@@ -95,9 +105,10 @@ class Interpreter(Library):
             snapshot = State({}, dict(state.heap), state.guard)
             where = self.frame.name if self.frame is not None else ""
             self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where))
+        result = self.record_lifecycle(row, model, arguments, node, state)
         if row.stage is Stage.EXPORT:
             return Unknown("an exported program")
-        return model
+        return result
 
     def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """QuantWrapper makes a root, so it counts among the models built here."""
@@ -111,6 +122,7 @@ class Interpreter(Library):
     def run_script(self, module: ModuleModel) -> State:
         """Execute a file's top-level statements in order."""
         self.steps = 0
+        self.begin_entry()
         state: State | None = State()
         assert state is not None
         last = state
@@ -129,49 +141,95 @@ class Interpreter(Library):
                 state = self.execute(node, state)
                 if state is not None:
                     last = state
-        except BudgetExceeded:
+        except LIMITS:
             pass
         finally:
             self.frame = None
             self.running.pop(module.path, None)
+            self.settle_entry()
         return last
 
     def run_function(self, function: FunctionValue) -> State:
         """Run a function on unknown arguments; a parameter annotated with a model class is such a model."""
-        self.steps = 0
         state = State()
+        self._run_entry(function, None, state)
+        return state
+
+    def _run_entry(self, function: FunctionValue, receiver: Ref | None, state: State) -> None:
+        """Run a function or method. What it does to models is told from a run in which flags and optional
+        arguments may have any value, not their defaults only."""
+        model = self.functions[function.span]
+        flags = _flags(model)
+        before, start = state.fork(), len(self.script.events)
+        self._run_once(function, receiver, state, {})
+        if flags and len(self.script.events) > start:
+            del self.script.events[start:]
+            seen, built = len(self.events), len(self.created)
+            self._run_once(function, receiver, before, flags)
+            del self.events[seen:], self.created[built:]
+
+    def _run_once(self, function: FunctionValue, receiver: Ref | None, state: State, given: dict[str, Value]) -> None:
+        self.steps = 0
+        self.begin_entry()
         model = self.functions[function.span]
         self.frame = Frame(model.unit, model.module, model.name)
         try:
-            arguments = self._annotated_arguments(model, state)
+            arguments = self._annotated_arguments(model, state, skip=0 if receiver is None else 1)
+            for name, value in given.items():
+                arguments.keywords.setdefault(name, Argument(value))
             self.frame = None
-            self.call_function(function, None, arguments, None, state)
-        except BudgetExceeded:
+            self.loose = receiver is not None and self._configured_elsewhere(model)
+            self.call_function(function, receiver, arguments, None, state)
+        except LIMITS:
             pass
         finally:
             self.frame = None
-        return state
+            self.settle_entry()
+
+    def _configured_elsewhere(self, method: FunctionModel) -> bool:
+        """Do other parts of the file name a qconfig, so that they may set one before this method runs?"""
+        constructor = method.owner.methods.get("__init__") if method.owner is not None else None
+        own = [method.unit, *([constructor.unit] if constructor is not None else [])]
+        units = method.module.syntax.all_units.values()
+        others = (unit for unit in units if not unit.members and not any(unit is each for each in own))
+        return any("qconfig" in unit.text and not _is_import(unit) for unit in others)
 
     def run_methods(self, cls: ClassValue) -> State:
         """Build an object of a class that is no model on unknown arguments, then run each of its methods."""
-        self.steps = 0
         state = State()
-        try:
-            ref = self.instantiate(cls, Arguments(), None, state)
+        ref = self.build(cls, state)
+        if ref is not None:
             for name, method in self.class_model(cls).methods.items():
                 if name == "__init__" or (name.startswith("__") and name != "__call__"):
                     continue
-                self.steps = 0
-                function = self.function_value(method)
-                self.frame = Frame(method.unit, method.module, name)
-                arguments = self._annotated_arguments(method, state, skip=1)
-                self.frame = None
-                self.call_function(function, ref, arguments, None, state)
-        except BudgetExceeded:
-            pass
+                self._run_entry(self.function_value(method), ref, state)
+        return state
+
+    def run_own_methods(self, cls: ClassValue, words: Sequence[str]) -> None:
+        """Run the methods of a model class that move a model through its life, for what they do to models. The
+        model itself comes from outside."""
+        for name, method in self.class_model(cls).methods.items():
+            if name.startswith("__") or name == "forward" or not any(w in method.unit.text for w in words):
+                continue
+            state = State()
+            ref = self.build(cls, state)
+            if ref is not None:
+                self.handed |= self.submodules_of(ref, state) | {ref.oid}
+                self._run_entry(self.function_value(method), ref, state)
+        self.created, self.events = [], []
+
+    def build(self, cls: ClassValue, state: State) -> Ref | None:
+        """An object of a class, built on unknown arguments; None if that takes too long."""
+        self.steps = 0
+        self.begin_entry()
+        try:
+            value = self.instantiate(cls, Arguments(), None, state)
+        except LIMITS:
+            return None
         finally:
             self.frame = None
-        return state
+            self.settle_entry()
+        return value if isinstance(value, Ref) else None
 
     def _annotated_arguments(self, model: FunctionModel, state: State, skip: int = 0) -> Arguments:
         arguments = Arguments()
@@ -184,15 +242,17 @@ class Interpreter(Library):
             cls = self.eval(hint, state)
             if isinstance(cls, ClassValue) and self.is_model_class(cls):
                 value = self.instantiate(cls, Arguments(), None, state)
+                self.handed |= self._reach(value, state)
                 arguments.keywords[parameter.name.value] = Argument(value)
         return arguments
 
     def is_model_class(self, cls: ClassValue) -> bool:
-        """True for project classes that derive from a torch module."""
-        return any(
-            isinstance(entry, Symbol) and entry.name.startswith(("torch.nn.", "torch.ao.nn."))
-            for entry in self.mro(cls)
-        )
+        """True for project classes that derive from a torch module, or with a forward from an unknown class."""
+        order = self.mro(cls)
+        if any(isinstance(e, Symbol) and e.name.startswith(("torch.nn.", "torch.ao.nn.")) for e in order):
+            return True
+        foreign = any(isinstance(e, Unknown) or (isinstance(e, Symbol) and _foreign(e.name)) for e in order)
+        return foreign and any(isinstance(e, ClassModel) and "forward" in e.methods for e in order)
 
     # --- roots --------------------------------------------------------------------------------------
 
@@ -204,7 +264,7 @@ class Interpreter(Library):
         self.facts = facts
         try:
             self._forward(root, state, facts)
-        except BudgetExceeded:
+        except LIMITS:
             facts.gave_up = "more steps than the budget of a root"
         finally:
             self.facts, self.frame, self.path = None, None, ()
@@ -413,6 +473,19 @@ class Interpreter(Library):
         return set(self._names(root, state)) - {root.oid}
 
 
+def _flags(model: FunctionModel) -> dict[str, Value]:
+    """Unknown values for the parameters of a function whose default is None, True or False."""
+    found: dict[str, Value] = {}
+    parameters = model.node.params
+    for parameter in (*parameters.params, *parameters.kwonly_params):
+        default = parameter.default
+        if isinstance(default, cst.Name) and default.value in ("None", "True", "False"):
+            name = parameter.name.value
+            symbol = ("argument", name, model.span)
+            found[name] = Unknown(f"argument '{name}' is not known", symbol)
+    return found
+
+
 def hint_text(node: cst.BaseExpression) -> str:
     """An annotation as compact text; the last name of a dotted one."""
     if isinstance(node, cst.SimpleString):
@@ -420,6 +493,15 @@ def hint_text(node: cst.BaseExpression) -> str:
         return value if isinstance(value, str) else ""
     text = cst.Module([]).code_for_node(node).replace(" ", "")
     return text.replace("torch.", "").replace("typing.", "")
+
+
+def _is_import(unit: Unit) -> bool:
+    return unit.kind == "statement" and unit.text.lstrip().startswith(("import ", "from "))
+
+
+def _foreign(name: str) -> bool:
+    """True for a class of a library that the table does not describe."""
+    return not name.startswith(("builtins.", "abc.", "typing.", "enum.", "collections.", "torch.autograd."))
 
 
 def needs_running(node: cst.BaseStatement) -> bool:

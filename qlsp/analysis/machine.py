@@ -35,6 +35,10 @@ class BudgetExceeded(Exception):
     """One root or entry took more steps than its budget: its remaining calls stay undecided."""
 
 
+LIMITS = (BudgetExceeded, RecursionError)
+"""What ends the run of a root or an entry that is too large to follow."""
+
+
 @dataclass(slots=True)
 class Frame:
     """A running function: where its code stands, its receiver's class, what it has returned so far."""
@@ -49,6 +53,7 @@ class Frame:
     yields: list[Value] = field(default_factory=list)
     nonlocals: set[str] = field(default_factory=set)
     loops: list[LoopExits] = field(default_factory=list)
+    statement: cst.BaseSmallStatement | None = None
 
 
 @dataclass(slots=True)

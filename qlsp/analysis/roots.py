@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import libcst as cst
 
 from qlsp.analysis.facts import Context, Facts
 from qlsp.analysis.interpreter import Interpreter, LifecycleEvent
-from qlsp.analysis.machine import Arguments, BudgetExceeded
 from qlsp.analysis.program import ClassModel, ModuleModel, definitions
 from qlsp.syntax.parse import ChunkError
 from qlsp.values.state import Instance, State
@@ -62,16 +62,19 @@ class View:
 def look(machine: Interpreter, module: ModuleModel) -> View:
     """Run the entries of a file and build its models."""
     evidence = Evidence()
+    machine.script.vendor = _uses_vendor(module)
     functions, classes = _definitions(machine, module)
     _entries(machine, module, functions, classes, evidence)
     return View(machine, module, _models(machine, classes), evidence)
 
 
-def judge(views: Sequence[View], workflow: Workflow | None, mode: Mode) -> list[Facts]:
-    """The facts of every root of the files; what one file does with a class counts in all of them."""
+def judge(
+    views: Sequence[View], workflow: Workflow | None, mode: Mode
+) -> Iterator[tuple[str, Callable[[], Facts]]]:
+    """Every root of the files as (path, analysis to run); what one file does with a class counts in all of
+    them."""
     _class_roots(views)
     _unreached(views)
-    results = []
     for view in views:
         counts: dict[object, int] = {}
         for candidate in view.evidence.candidates:
@@ -87,8 +90,8 @@ def judge(views: Sequence[View], workflow: Workflow | None, mode: Mode) -> list[
                 candidate.where,
                 candidate.assumed,
             )
-            results.append(view.machine.run_root(candidate.root, candidate.state.fork(), context))
-    return results
+            run = partial(view.machine.run_root, candidate.root, candidate.state.fork(), context)
+            yield view.module.path, run
 
 
 def _front_end(module: ModuleModel, candidate: Candidate, configured: Workflow | None) -> Workflow:
@@ -97,9 +100,13 @@ def _front_end(module: ModuleModel, candidate: Candidate, configured: Workflow |
         return Workflow.NONE
     if configured is not None:
         return configured
-    if any(target.partition(".")[0] in VENDORS for target in module.imports.values()):
+    if _uses_vendor(module):
         return Workflow.HORIZON
     return candidate.workflow
+
+
+def _uses_vendor(module: ModuleModel) -> bool:
+    return any(target.partition(".")[0] in VENDORS for target in module.imports.values())
 
 
 def _class_name(cls: ClassValue | Symbol) -> str:
@@ -153,6 +160,10 @@ def _entries(
     for cls in classes:
         if not machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in words):
             _keep(machine, machine.run_methods(cls), evidence)
+    moving = _life_words(machine, module)
+    for cls in classes:
+        if machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in moving):
+            machine.run_own_methods(cls, moving)
 
 
 def _entry_words(machine: Interpreter, module: ModuleModel, classes: list[ClassValue]) -> tuple[str, ...]:
@@ -162,6 +173,15 @@ def _entry_words(machine: Interpreter, module: ModuleModel, classes: list[ClassV
         parent = target.rpartition(".")[0]
         quantizing = "quant" in target or machine.backend.canonical(target) in machine.backend.lifecycle_calls
         if quantizing or (parent and machine.finder.find(parent, module.path) is not None):
+            words.append(name)
+    return tuple(words)
+
+
+def _life_words(machine: Interpreter, module: ModuleModel) -> tuple[str, ...]:
+    """Names by which a file may reach a life-cycle call."""
+    words = ["quantiz"]
+    for name, target in module.imports.items():
+        if "quant" in target or machine.backend.canonical(target) in machine.backend.lifecycle_calls:
             words.append(name)
     return tuple(words)
 
@@ -241,13 +261,9 @@ def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[Class
         if not machine.is_model_class(cls):
             continue
         state = State()
-        machine.steps = 0
-        try:
-            value = machine.instantiate(cls, Arguments(), None, state)
-        except BudgetExceeded:
-            continue
-        if isinstance(value, Ref):
-            found.append((cls, value, state))
+        ref = machine.build(cls, state)
+        if ref is not None:
+            found.append((cls, ref, state))
     machine.created = []
     machine.events = []
     return found

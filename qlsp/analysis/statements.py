@@ -50,6 +50,8 @@ class Statements(Conditions):
     def execute(self, statement: cst.BaseStatement | cst.BaseSmallStatement, state: State) -> State | None:
         """Execute one statement; the returned state may be another object."""
         self.tick()
+        if isinstance(statement, cst.BaseSmallStatement):
+            self.current.statement = statement
         match statement:
             case cst.SimpleStatementLine():
                 return self.block(statement.body, state)
@@ -138,7 +140,7 @@ class Statements(Conditions):
             case cst.Name():
                 state.names[target.value] = value
             case cst.Attribute():
-                self.set_attribute(self.eval(target.value, state), target.attr.value, value, state)
+                self.assign_attribute(self.eval(target.value, state), target.attr.value, value, state)
             case cst.Tuple() | cst.List():
                 self._unpack(target, value, state)
             case cst.Subscript():
@@ -495,6 +497,10 @@ class Statements(Conditions):
     def set_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
         """Assign an attribute (see ``objects``)."""
         raise NotImplementedError
+
+    def assign_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
+        """Assign an attribute by a statement or ``setattr`` (see ``lifecycle``)."""
+        self.set_attribute(target, name, value, state)
 
     def set_item(self, target: cst.Subscript, value: Value, state: State) -> None:
         """Assign an item (see ``objects``)."""

@@ -38,6 +38,9 @@ MESSAGES: dict[str, str] = {
     "remove-suppression": "remove the comment",
     "remove-suppressed-rules": "remove {rules} from the comment",
     "comment-only": "only a comment changes",
+    "analysis-crashed": (
+        "The analysis of this file crashed, so findings are missing here; please report it: {error}."
+    ),
     # What a finding takes for granted, and who uses the code
     "assuming-eager": "assuming eager mode: no prepare call in view says otherwise",
     "used-by-root": "`{root}` uses this block: {path}",
@@ -81,6 +84,12 @@ MESSAGES: dict[str, str] = {
         " between their ranges. Measured at a range ratio of 10: 15.8 dB, against 30.6 dB where the float"
         " tensors are concatenated first and quantized once, which is right for both."
     ),
+    "fix-own-stub": "Give this tensor a stub of its own, `{stub}` (new keys in prepared checkpoints)",
+    "fix-own-stub-and-join": (
+        "Give this tensor a stub of its own, `{stub}`, and concatenate with a FloatFunctional (new keys in prepared"
+        " checkpoints)"
+    ),
+    "fix-own-stub-reason": "a stub is the identity in the float model, and every tensor gets an observer of its own",
     "quantstub-first-use": "the first use of `{stub}` is here",
     # quantstub-on-quantized
     "fix-remove-stub": "Remove the call of `{stub}` (new keys in prepared checkpoints)",

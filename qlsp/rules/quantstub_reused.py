@@ -68,15 +68,29 @@ tensors first, then quantize once: right in both modes).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from qlsp.analysis.facts import Mode, OpCall, Workflow
-from qlsp.analysis.scales import is_cat, terminal_consumers
-from qlsp.diagnostics import Message, Severity
+from qlsp.analysis.scales import terminal_consumers
+from qlsp.diagnostics import Fix, Message, NoFix, Severity
 from qlsp.ops.spec import Role
-from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption
+from qlsp.rules._rewrites import (
+    QUANT_STUB,
+    Doubts,
+    call_of,
+    doubt_the_class,
+    join_cats,
+    raw_cats,
+    require_converted_receiver,
+    require_eager,
+    require_one_call,
+    uses,
+    with_one_stub,
+)
+from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import Domain, Tensor, Unknown, exclusive
 
-META = RuleMeta(code="QL201", name="quantstub-reused", severity=Severity.WARNING, since="0.1")
+META = RuleMeta(code="QL201", name="quantstub-reused", severity=Severity.WARNING, since="0.1", fix="safe")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -89,6 +103,40 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
             by_stub.setdefault(call.owner, []).append(call)
     for owner, calls in by_stub.items():
         yield from _reuse(ctx, owner, calls)
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """A stub for this tensor; where all tensors meet in one concatenation, one stub behind it."""
+    call = call_of(ctx, finding.subject)
+    cats = raw_cats(ctx.facts, call)
+    joined = [partial(with_one_stub, ctx, cat) for cat in cats[:1]] if len(cats) == 1 else []
+    yield from attempts(*joined, lambda: _own_stub(ctx, call))
+
+
+def _own_stub(ctx: RuleContext, call: OpCall) -> Fix:
+    edit, doubts = ctx.edits(), Doubts()
+    method = edit.method(call.span)
+    if edit.repeats(call.span):
+        raise NoFix("a stub call in a loop")
+    require_eager(ctx, call.span, doubts)
+    require_converted_receiver(ctx, call.span)
+    require_one_call(ctx, call.span)
+    doubt_the_class(edit, method, doubts)
+    for facts, use in uses(ctx, call.span):
+        stub, owner = facts.submodules.get(use.owner or 0), facts.submodules.get(use.receiver or 0)
+        if stub is None or owner is None or stub.qconfig != owner.qconfig:
+            raise NoFix("a stub with a qconfig of its own")
+    site = edit.call(call.span)
+    if len(site.arguments) != 1 or site.arguments[0].star:
+        raise NoFix("a stub call with other than one argument")
+    value = site.arguments[0].value.name
+    attribute = (site.spelling or "quant").rpartition(".")[2]
+    hint = f"{attribute}_{value}" if value is not None and "." not in value else attribute
+    name = edit.add_submodule(call.span, hint, QUANT_STUB, near=attribute)
+    joins = join_cats(ctx, edit, call, doubts)
+    edit.replace(site.function, f"{method.receiver}.{name}")
+    title = "fix-own-stub-and-join" if joins else "fix-own-stub"
+    return doubts.fix(edit, Message.of(title, stub=name), Message.of("fix-own-stub-reason"))
 
 
 def _inputs(call: OpCall) -> list[Tensor | Unknown]:
@@ -155,18 +203,15 @@ def _reuse(ctx: RuleContext, owner: int, calls: list[OpCall]) -> Iterator[Findin
     for call, first in reported:
         other = "the other members of the list" if first is call else "its first use"
         id = "quantstub-reused-meets-cat" if meets else "quantstub-reused"
-        related = (
-            ()
-            if first.span == call.span
-            else (Note(Message.of("quantstub-first-use", stub=stub), first.span),)
-        )
+        related = () if first.span == call.span else (Note(Message.of("quantstub-first-use", stub=stub), first.span),)
         severity = Severity.INFO if meets else None
         message = Message.of(id, stub=stub, first=other)
-        yield Finding(call.span, message, severity, assumes=assumption(ctx), related=related)
+        subject = (call.span, call.path)
+        yield Finding(call.span, message, severity, assumes=assumption(ctx), related=related, subject=subject)
 
 
 def _meet_in_one_cat(ctx: RuleContext, calls: list[OpCall]) -> bool:
     """True if all that becomes of the stub's outputs is one concatenation."""
     consumers = [consumer for call in calls for consumer in terminal_consumers(ctx.facts, call)]
     spans = {(consumer.span, consumer.path) for consumer in consumers}
-    return len(spans) == 1 and is_cat(consumers[0])
+    return len(spans) == 1 and consumers[0].spec.role is Role.CAT

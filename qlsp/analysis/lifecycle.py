@@ -1,0 +1,686 @@
+"""The life of models: who gets a qconfig, what is prepared and converted, and what is handed to unknown code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from qlsp.analysis.builtin_calls import MODULE_ATTRIBUTES
+from qlsp.analysis.facts import (
+    Handover,
+    LifecycleCall,
+    LifeEvent,
+    QconfigAssignment,
+    QconfigCall,
+    QconfigState,
+    QconfigTarget,
+    ScriptFacts,
+    StrayAttribute,
+)
+from qlsp.analysis.library import RETURN_SELF, Library
+from qlsp.analysis.machine import Arguments
+from qlsp.analysis.program import ClassModel, FunctionModel, ModuleModel
+from qlsp.backends.spec import LifecycleRow
+from qlsp.syntax.names import dotted
+from qlsp.syntax.parse import ChunkError, Unit, walk
+from qlsp.values.state import DictObject, Instance, ListObject, State
+from qlsp.values.value import (
+    NONE,
+    Bound,
+    Choice,
+    ClassValue,
+    Const,
+    FunctionValue,
+    Ref,
+    SpanId,
+    Symbol,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    options_of,
+)
+from qlsp.values.workflow import Workflow
+
+STRAY_ATTRIBUTES = frozenset({"share_observation", "share_observer", "share_qconfig"})
+"""Attributes that people set to make modules share a scale; nothing reads them."""
+
+QUIET_BUILTINS = frozenset(
+    [
+        "print",
+        "len",
+        "isinstance",
+        "issubclass",
+        "type",
+        "id",
+        "repr",
+        "str",
+        "hash",
+        "hasattr",
+        "getattr",
+        "setattr",
+        "iter",
+        "next",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "enumerate",
+        "zip",
+        "map",
+        "range",
+        "sorted",
+        "reversed",
+        "sum",
+        "any",
+        "all",
+        "min",
+        "max",
+        "callable",
+        "format",
+        "bool",
+        "super",
+        "filter",
+    ]
+)
+"""Builtins that leave a model as it is (a function given to ``map`` is run by the interpreter)."""
+
+OPEN_BUILTINS = frozenset({"exec", "eval", "vars", "delattr", "globals", "locals", "compile", "__import__"})
+
+QUIET_DECORATORS = frozenset(
+    [
+        "staticmethod",
+        "classmethod",
+        "property",
+        "cached_property",
+        "no_grad",
+        "inference_mode",
+        "enable_grad",
+        "lru_cache",
+        "cache",
+        "contextmanager",
+        "abstractmethod",
+        "override",
+        "overload",
+        "fixture",
+        "wraps",
+        "ignore",
+        "unused",
+        "export",
+        "final",
+        "dataclass",
+    ]
+)
+"""Last names of decorators that neither replace a function's result nor touch its arguments."""
+
+QUIET_METHODS = (MODULE_ATTRIBUTES | RETURN_SELF | {"__init__", "__call__", "append", "extend", "update"}) - {"apply"}
+CONTAINER_METHODS = frozenset({"keys", "values", "items", "insert", "pop", "get_extra_state", "named_modules"})
+
+LIBRARY_CLASSES = ("torch.nn.", "torch.ao.", "builtins.", "abc.", "typing.", "object")
+SETTINGS = frozenset({"cfg", "config", "conf", "args", "opt", "opts", "hparams", "params", "options"})
+
+_SETS_QCONFIG = re.compile(r"\bqconfig\b")
+
+
+class Lifecycle(Library):
+    """Records what scripts do to models, in the order of execution."""
+
+    script: ScriptFacts
+    entry: int
+    lineage: dict[int, int]
+    handed: set[int]
+    assigned: set[int]
+    executed: set[SpanId]
+    loose: bool
+    on_demand: int
+    optional: int
+    pending: list[tuple[int, frozenset[SpanId]]]
+
+    def begin_entry(self) -> None:
+        """A script, a function or a method starts: nothing is known of what ran before it."""
+        self.entry += 1
+        self.loose = False
+        self.assigned, self.executed, self.pending = set(), set(), []
+
+    def settle_entry(self) -> None:
+        """An entry is over: where it holds an assignment of a qconfig that this run did not reach, another run
+        may reach it."""
+        events = self.script.events
+        for index, wanted in self.pending:
+            event = events[index] if index < len(events) else None
+            if isinstance(event, LifecycleCall) and not wanted <= self.executed:
+                events[index] = replace(event, qconfig=QconfigState.MAYBE)
+        self.pending = []
+
+    def _recording(self) -> bool:
+        return not self.muted and not self.on_demand
+
+    def _emit(self, event: LifeEvent) -> None:
+        if self._recording():
+            self.script.events.append(event)
+
+    def _assigned(self, module: ModuleModel, unit: Unit, node: cst.BaseStatement, name: str) -> Value | None:
+        loose, self.on_demand = self.loose, self.on_demand + 1
+        try:
+            return super()._assigned(module, unit, node, name)
+        finally:
+            self.loose, self.on_demand = loose, self.on_demand - 1
+
+    def _class_level(self, model: ClassModel, expression: cst.BaseExpression, unit: object) -> Value:
+        self.on_demand += 1
+        try:
+            return super()._class_level(model, expression, unit)
+        finally:
+            self.on_demand -= 1
+
+    def _statement(self, node: cst.CSTNode | None = None) -> SpanId:
+        """The running statement."""
+        statement = self.current.statement
+        target = statement if statement is not None else node
+        return self.span(target if target is not None else self.current.unit.node)
+
+    # --- identity -----------------------------------------------------------------------------------
+
+    def copied(self, original: int, copy: int) -> None:
+        """A copy of a model that unknown code has had in its hands is as unknown as the model."""
+        if original in self.handed or original in self.static_heap:
+            self.handed.add(copy)
+
+    def origin_of(self, oid: int) -> int:
+        """The object that life-cycle calls made an object from, itself if none did."""
+        return self.lineage.get(oid, oid)
+
+    def _unknown_key(self, symbol: tuple[object, ...]) -> int:
+        return -self.number(("model", symbol))
+
+    def _identity(self, value: Value) -> int | None:
+        if isinstance(value, Ref):
+            return self.origin_of(value.oid)
+        if isinstance(value, Unknown) and value.symbol is not None:
+            return self._unknown_key(value.symbol)
+        return None
+
+    def _parents(self, value: Unknown) -> Iterator[int]:
+        """The keys of an unknown object and of the objects it was read from."""
+        symbol = value.symbol
+        while symbol:
+            yield self._unknown_key(symbol)
+            symbol = symbol[:-2] if len(symbol) > 2 and symbol[-2] == "." else None
+
+    def members_of(self, value: Value, state: State) -> frozenset[int]:
+        """The identities of a model and of all modules in it."""
+        return frozenset(self.origin_of(oid) for oid in self._reach(value, state))
+
+    def _reach(self, value: Value, state: State) -> set[int]:
+        found: set[int] = set()
+        queue = [value]
+        while queue:
+            current = queue.pop()
+            if isinstance(current, Choice):
+                queue.extend(option for _, option in current.options)
+            elif isinstance(current, TupleValue):
+                queue.extend(current.items)
+            elif isinstance(current, Unknown):
+                if current.symbol is not None:
+                    found.add(self._unknown_key(current.symbol))
+            elif isinstance(current, Bound):
+                queue.append(current.receiver)
+            elif isinstance(current, Ref) and current.oid not in found:
+                found.add(current.oid)
+                thing = self.load(state, current)
+                if isinstance(thing, Instance):
+                    queue.extend(thing.attributes.values())
+                    queue.extend(argument for _, argument in thing.arguments)
+                elif isinstance(thing, ListObject):
+                    queue.extend(thing.items or ())
+                    if thing.element is not None:
+                        queue.append(thing.element)
+                elif isinstance(thing, DictObject):
+                    queue.extend(entry for _, entry in thing.entries)
+                    if thing.rest is not None:
+                        queue.append(thing.rest)
+        return found
+
+    def _hand_over(self, values: Iterable[Value], callee: str, state: State) -> None:
+        """Code that is not in view gets these values: it may do anything to the models among them."""
+        found: set[int] = set()
+        for value in values:
+            if not isinstance(value, (Const, Tensor, Symbol)):
+                found |= self._reach(value, state)
+        if found:
+            self.handed |= found
+            members = frozenset(self.origin_of(oid) for oid in found)
+            self._emit(Handover(self._statement(), callee, members, state.guard, self.entry))
+
+    # --- does a model have a qconfig? ---------------------------------------------------------------
+
+    def qconfig_state(self, model: Value, state: State) -> QconfigState:
+        """What is known of the qconfigs in a model, of each alternative the weakest."""
+        order = [QconfigState.SET, QconfigState.MAYBE, QconfigState.OUTSIDE, QconfigState.ABSENT]
+        found = {self._qconfig_state(option, state) for _, option in options_of(model)}
+        return next(each for each in order if each in found)
+
+    def _qconfig_state(self, model: Value, state: State) -> QconfigState:
+        instance = self.instance(state, model)
+        if instance is None or not isinstance(model, Ref):
+            keys = set(self._parents(model)) if isinstance(model, Unknown) else set()
+            if keys & self.assigned:
+                return QconfigState.SET
+            return QconfigState.MAYBE if self.loose or keys & self.handed else QconfigState.OUTSIDE
+        doubt: QconfigState | None = None
+        if instance.attributes.get("qconfig") == NONE:
+            doubt = QconfigState.MAYBE
+        for oid in self._reach(model, state):
+            if oid < 0:
+                found = QconfigState.SET if oid in self.assigned else QconfigState.ABSENT
+            else:
+                found = self._own_state(oid, state)
+            if found is QconfigState.SET:
+                return found
+            if found is not QconfigState.ABSENT and doubt is not QconfigState.MAYBE:
+                doubt = found
+        if self.loose:
+            return QconfigState.MAYBE
+        return doubt if doubt is not None else QconfigState.ABSENT
+
+    def _own_state(self, oid: int, state: State) -> QconfigState:
+        """The state of one module of a tree, by itself."""
+        thing = self.load(state, Ref(oid))
+        if oid in self.handed or oid in self.static_heap:
+            return QconfigState.MAYBE
+        if not isinstance(thing, Instance):
+            return QconfigState.ABSENT
+        if thing.attributes.get("qconfig", NONE) != NONE:
+            return QconfigState.SET
+        if "qconfig" in dict(thing.arguments) or ".qat." in thing.cls.name:
+            return QconfigState.SET
+        classes = []
+        for entry in self.mro(thing.cls):
+            if isinstance(entry, ClassModel):
+                if self._may_configure(entry):
+                    return QconfigState.MAYBE
+                classes.append(entry)
+            elif isinstance(entry, Unknown) or not entry.name.startswith(LIBRARY_CLASSES):
+                return QconfigState.OUTSIDE
+        for name, value in thing.attributes.items():
+            unknown = any(isinstance(option, Unknown) for _, option in options_of(value))
+            if unknown and (not classes or any(_used_as_module(cls, name) for cls in classes)):
+                return QconfigState.OUTSIDE
+        return QconfigState.ABSENT
+
+    def _may_configure(self, model: ClassModel) -> bool:
+        """A class that may give its instances a qconfig in a way that is not followed."""
+        if model.node.decorators:
+            return True
+        names = model.methods.keys() | model.attributes.keys()
+        return bool(names & {"qconfig", "__getattr__", "__getattribute__", "__setattr__"})
+
+    # --- assignments --------------------------------------------------------------------------------
+
+    def assign_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
+        """Remember who gives a qconfig to what; see an attribute that nobody reads."""
+        if name == "qconfig":
+            self._assign_qconfig(target, value, state)
+        elif name in STRAY_ATTRIBUTES:
+            self._stray(target, name, state)
+        if isinstance(target, Unknown) and self.facts is None:
+            self._hand_over([value], name, state)
+        super().assign_attribute(target, name, value, state)
+
+    def _assign_qconfig(self, target: Value, value: Value, state: State) -> None:
+        span = self._statement()
+        self.executed.add(span)
+        in_forward = self.facts is not None
+        if in_forward and self.current.name == "__init__":
+            return
+        for _, option in options_of(target):
+            if isinstance(option, Unknown):
+                self.loose = True
+                self.assigned.update(self._parents(option))
+        kinds = {self._target_kind(option, state) for _, option in options_of(target)}
+        kind = kinds.pop() if len(kinds) == 1 else QconfigTarget.UNKNOWN
+        members = frozenset(key for _, option in options_of(target) if (key := self._identity(option)) is not None)
+        shown = self._shown_target()
+        event = QconfigAssignment(
+            span, kind, shown, members, value == NONE, state.guard, self.path, self.entry, in_forward
+        )
+        self._emit(event)
+
+    def _shown_target(self) -> str:
+        statement = self.current.statement
+        if isinstance(statement, cst.Assign) and isinstance(statement.targets[0].target, cst.Attribute):
+            return dotted(statement.targets[0].target.value) or ""
+        return ""
+
+    def _target_kind(self, target: Value, state: State) -> QconfigTarget:
+        if isinstance(target, Tensor):
+            return QconfigTarget.TENSOR
+        if isinstance(target, Bound) and target.function is None and target.name in ("weight", "bias"):
+            layer = self.instance(state, target.receiver)
+            return QconfigTarget.TENSOR if layer is not None else QconfigTarget.UNKNOWN
+        instance = self.instance(state, target)
+        if instance is None:
+            return QconfigTarget.UNKNOWN
+        leaf = self.native_base(instance) in self.backend.modules and not any(
+            self.instance(state, child) is not None for child in instance.attributes.values()
+        )
+        return QconfigTarget.LEAF if leaf else QconfigTarget.MODULE
+
+    def _stray(self, target: Value, name: str, state: State) -> None:
+        found = {self._without_reader(option, name, state) for _, option in options_of(target)}
+        if len(found) == 1 and (on := found.pop()) is not None:
+            self._emit(StrayAttribute(self._statement(), name, on))
+
+    def _without_reader(self, target: Value, name: str, state: State) -> str | None:
+        """What the target is, if certainly nothing reads this attribute from it."""
+        if self.is_qconfig(target):
+            return "a QConfig"
+        if isinstance(target, Unknown) and target.symbol is not None and target.symbol[-2:] == (".", "qconfig"):
+            return "a QConfig"
+        instance = self.instance(state, target)
+        if instance is None or self.native_base(instance) is None:
+            return None
+        if self.is_qconfig(instance.attributes.get("qconfig", NONE)) and target == NONE:
+            return None
+        base = self.native_base(instance) or ""
+        if not base.startswith(("torch.nn.", "torch.ao.")):
+            return None
+        reads = re.compile(rf"\b{name}\b(?!\s*=[^=])")
+        units = self.current.module.syntax.all_units.values()
+        if any(reads.search(unit.text) for unit in units):
+            return None
+        for entry in self.mro(instance.cls):
+            if isinstance(entry, Unknown):
+                return None
+            if isinstance(entry, ClassModel) and reads.search(entry.unit.text):
+                return None
+        return "a module"
+
+    # --- qconfigs -----------------------------------------------------------------------------------
+
+    def is_qconfig(self, value: Value) -> bool:
+        """True for a QConfig of the library."""
+        if isinstance(value, Symbol):
+            return value.name in self.backend.qconfigs
+        return (
+            isinstance(value, Unknown)
+            and value.symbol is not None
+            and value.symbol[0] == "qconfig"
+            and (len(value.symbol) == 2)
+        )
+
+    def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """A function that makes a QConfig gives equal values for equal arguments."""
+        if name in self.backend.qconfig_makers:
+            shown = [self.key_of(argument.value, state) for argument in arguments.positional]
+            named = [(key, self.key_of(a.value, state)) for key, a in sorted(arguments.keywords.items())]
+            return Unknown("a qconfig", ("qconfig", (name, *shown, *named)))
+        return super().library_call(name, arguments, node, state)
+
+    # --- calls --------------------------------------------------------------------------------------
+
+    def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """Watch what a call may do to models, then make it."""
+        options = options_of(function)
+        if not self.optional and all(self.is_qconfig(option) for _, option in options):
+            self._emit(QconfigCall(self.span(node), dotted(node.func) or "the qconfig"))
+        if self.facts is not None:
+            return super().call(function, arguments, node, state)
+        self._watch(function, arguments, node, state)
+        value = super().call(function, arguments, node, state)
+        if isinstance(function, (FunctionValue, Bound)) and self._decorated(function):
+            self._hand_over([value, *_values(arguments)], function.name, state)
+        return self._same_model(function, value, node)
+
+    def _call_options(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        self.optional += 1
+        try:
+            return super()._call_options(function, arguments, node, state)
+        finally:
+            self.optional -= 1
+
+    def _same_model(self, function: Value, value: Value, node: cst.Call) -> Value:
+        """``model.eval()`` of an unknown model is that model."""
+        if not (isinstance(function, Unknown) and isinstance(node.func, cst.Attribute)):
+            return value
+        name, symbol = node.func.attr.value, function.symbol
+        if name in RETURN_SELF and symbol is not None and len(symbol) > 2 and symbol[-2:] == (".", name):
+            return Unknown(function.reason, symbol[:-2])
+        return value
+
+    def _watch(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> None:
+        """Hand models over to code that is not followed."""
+        match function:
+            case Unknown():
+                self._watch_unknown(function, arguments, node, state)
+            case Symbol():
+                self._watch_library(function.name, arguments, state)
+            case Bound() if function.function is None:
+                self._watch_method(function, arguments, node, state)
+            case FunctionValue() | Bound():
+                span = function.span if isinstance(function, FunctionValue) else function.function.span  # type: ignore[union-attr]
+                if self._stack.count(span) >= 3 or self.depth >= 40:
+                    receiver = [function.receiver] if isinstance(function, Bound) else []
+                    self._hand_over([*receiver, *_values(arguments)], function.name, state)
+            case ClassValue():
+                foreign = any(
+                    isinstance(entry, Unknown)
+                    or (isinstance(entry, Symbol) and not entry.name.startswith(LIBRARY_CLASSES))
+                    for entry in self.mro(function)
+                )
+                if foreign:
+                    self._hand_over(_values(arguments), function.name, state)
+            case Ref():
+                instance = self.instance(state, function)
+                if instance is not None and instance.cls == Symbol("functools.partial"):
+                    return
+                self._hand_over(_values(arguments), "a call", state)
+                classes = self.mro(instance.cls) if instance is not None else []
+                if any(isinstance(c, ClassModel) and "forward" in c.methods and self._configures(c) for c in classes):
+                    self._hand_over([function], "forward", state)
+            case _:
+                return
+
+    def _configures(self, cls: ClassModel) -> bool:
+        """Does forward name a qconfig of a module (of a tensor, it is no matter here)?"""
+        return bool(re.search(r"\bself\b[^=\n]*\.qconfig\s*=|setattr", cls.methods["forward"].unit.text)) and (
+            "qconfig" in cls.methods["forward"].unit.text
+        )
+
+    def _watch_unknown(self, function: Unknown, arguments: Arguments, node: cst.Call, state: State) -> None:
+        values = _values(arguments)
+        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func) or ""
+        if isinstance(node.func, cst.Attribute) and name not in QUIET_METHODS | CONTAINER_METHODS:
+            parent = function.symbol[:-2] if function.symbol is not None else ()
+            if parent:
+                values.append(Unknown(function.reason, parent))
+        self._hand_over(values, name, state)
+
+    def _watch_library(self, name: str, arguments: Arguments, state: State) -> None:
+        if name.startswith("builtins."):
+            short = name.removeprefix("builtins.")
+            self.loose = self.loose or short in OPEN_BUILTINS
+            if short == "setattr" and not isinstance(arguments.get(1, "name"), Const):
+                self._hand_over(_values(arguments), short, state)
+            if short not in QUIET_BUILTINS:
+                self._hand_over(_values(arguments), short, state)
+            return
+        if name in self.backend.lifecycle_calls or name in self.backend.qconfig_makers:
+            return
+        last = name.rpartition(".")[2]
+        if name.startswith("torch.") and not (
+            name.startswith("torch.ao.quantization") and last[:1].islower() or last.startswith("_")
+        ):
+            return
+        if name.startswith(("copy.", "functools.", "collections.", "itertools.", "math.", "typing.", "time.")):
+            return
+        self._hand_over(_values(arguments), last, state)
+
+    def _watch_method(self, function: Bound, arguments: Arguments, node: cst.Call, state: State) -> None:
+        receiver = self.instance(state, function.receiver)
+        if receiver is None:
+            if not isinstance(function.receiver, (Ref, Const, Tensor, TupleValue)):
+                self._hand_over([function.receiver, *_values(arguments)], function.name, state)
+            return
+        if function.name == "apply":
+            self._apply(function.receiver, arguments, node, state)
+        elif function.name not in QUIET_METHODS | CONTAINER_METHODS:
+            self._hand_over([function.receiver, *_values(arguments)], function.name, state)
+
+    def _apply(self, receiver: Value, arguments: Arguments, node: cst.Call, state: State) -> None:
+        """``model.apply(function)``: the function gets every module."""
+        function = arguments.get(0, "fn")
+        known = isinstance(function, FunctionValue) or (isinstance(function, Bound) and function.function)
+        if known and isinstance(receiver, Ref) and function is not None:
+            found: list[tuple[str, Value]] = []
+            self._all_modules(receiver, "", state, found, set())
+            for _, module in found:
+                self.call(function, Arguments.of(module), node, state)
+        elif not (isinstance(function, Symbol) and function.name.startswith("torch.nn.")):
+            self._hand_over([receiver], "apply", state)
+
+    def _decorated(self, function: FunctionValue | Bound) -> bool:
+        """True if a decorator may do more than the function itself."""
+        value = function if isinstance(function, FunctionValue) else function.function
+        model = self.functions.get(value.span) if value is not None else None
+        if model is None or not isinstance(model.node, cst.FunctionDef):
+            return False
+        for decorator in model.node.decorators:
+            expression = decorator.decorator
+            if isinstance(expression, cst.Call):
+                expression = expression.func
+            if (dotted(expression) or "").rpartition(".")[2] not in QUIET_DECORATORS:
+                return True
+        return False
+
+    # --- life-cycle calls ---------------------------------------------------------------------------
+
+    def record_lifecycle(
+        self, row: LifecycleRow, model: Value, arguments: Arguments, node: cst.Call, state: State
+    ) -> Value:
+        """Remember a life-cycle call; the model it gives back, a copy unless it works in place."""
+        passed = set(arguments.keywords)
+        for position in range(len(arguments.positional)):
+            passed.add(row.params[position] if position < len(row.params) else "?")
+        if arguments.open:
+            passed.add("*")
+        inplace = self._inplace(row, arguments)
+        members = self.members_of(model, state)
+        if self._recording():
+            qconfig = self.qconfig_state(model, state)
+            if qconfig is QconfigState.ABSENT:
+                self.pending.append((len(self.script.events), self._assignments_around()))
+            event = LifecycleCall(
+                self.span(node),
+                self._statement(node),
+                row,
+                dotted(node.func) or row.names[0].rpartition(".")[2],
+                self._shown_model(node, row),
+                members,
+                frozenset(passed),
+                inplace,
+                self._is_statement(node),
+                qconfig,
+                state.guard,
+                self.path,
+                self.entry,
+                self.facts is not None,
+            )
+            self.script.events.append(event)
+        if inplace is False and row.workflow is Workflow.EAGER and self.facts is None:
+            return self._copied_model(model, state)
+        return model
+
+    def _inplace(self, row: LifecycleRow, arguments: Arguments) -> bool | None:
+        if "inplace" not in row.params:
+            return False
+        value = arguments.get(row.params.index("inplace"), "inplace")
+        if value is None:
+            return None if arguments.open else False
+        return bool(value.value) if isinstance(value, Const) else None
+
+    def _copied_model(self, model: Value, state: State) -> Value:
+        seen: dict[int, Ref] = {}
+        copy = self.copy_graph(model, state, seen)
+        for original, ref in seen.items():
+            self.lineage[ref.oid] = self.origin_of(original)
+        return copy
+
+    def _shown_model(self, node: cst.Call, row: LifecycleRow) -> str:
+        for argument in node.args:
+            if argument.keyword is None or argument.keyword.value == row.model:
+                return dotted(argument.value) or ""
+        return ""
+
+    def _is_statement(self, node: cst.Call) -> bool:
+        """Is the call, or a chain of ``eval()`` and the like on its result, a statement of its own?"""
+        statement = self.current.statement
+        if not isinstance(statement, cst.Expr):
+            return False
+        expression = statement.value
+        while isinstance(expression, cst.Call) and expression is not node:
+            function = expression.func
+            if not (isinstance(function, cst.Attribute) and function.attr.value in RETURN_SELF):
+                return False
+            expression = function.value
+        return expression is node
+
+    # --- what a run did not reach -------------------------------------------------------------------
+
+    def _assignments_around(self) -> frozenset[SpanId]:
+        """Statements of the running functions that give a qconfig to something."""
+        found: set[SpanId] = set()
+        for span in self._stack:
+            model = self.functions[span]
+            found |= _assignments(model.unit, model.node)
+            if model.owner is not None and "__init__" in model.owner.methods:
+                constructor: FunctionModel = model.owner.methods["__init__"]
+                found |= _assignments(constructor.unit, constructor.node)
+        if not self._stack:
+            for unit in self.current.module.syntax.units:
+                if unit.kind == "statement" and _SETS_QCONFIG.search(unit.text):
+                    try:
+                        found |= _assignments(unit, unit.node)
+                    except ChunkError:
+                        continue
+        return frozenset(found)
+
+
+def _assignments(unit: Unit, node: cst.CSTNode) -> set[SpanId]:
+    """Statements below a node that assign an attribute ``qconfig``."""
+    if not _SETS_QCONFIG.search(unit.text):
+        return set()
+    found: set[SpanId] = set()
+    for inner in walk(node):
+        if isinstance(inner, cst.Assign):
+            if any(_is_qconfig(target.target) for target in inner.targets):
+                found.add(SpanId(unit.path, unit.index, unit.ordinal(inner)))
+        elif isinstance(inner, cst.Expr) and isinstance(inner.value, cst.Call):
+            call = inner.value
+            if dotted(call.func) == "setattr" and len(call.args) == 3:
+                name = call.args[1].value
+                if isinstance(name, cst.SimpleString) and name.evaluated_value == "qconfig":
+                    found.add(SpanId(unit.path, unit.index, unit.ordinal(inner)))
+    return found
+
+
+def _is_qconfig(target: cst.BaseExpression) -> bool:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return any(_is_qconfig(element.value) for element in target.elements)
+    return isinstance(target, cst.Attribute) and target.attr.value == "qconfig"
+
+
+def _values(arguments: Arguments) -> list[Value]:
+    """Every value that a call passes."""
+    found = [argument.value for argument in arguments.positional]
+    return found + [argument.value for argument in arguments.keywords.values()]
+
+
+def _used_as_module(cls: ClassModel, name: str) -> bool:
+    """Does the text of a class call an attribute, iterate it or look into it?"""
+    if name in SETTINGS:
+        return False
+    return bool(re.search(rf"\bself\.{re.escape(name)}\s*[(\[.]|\bin\s+self\.{re.escape(name)}\b", cls.unit.text))
