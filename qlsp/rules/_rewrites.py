@@ -395,12 +395,12 @@ def dequant_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall) -> str:
 # --- what happens downstream -------------------------------------------------------------------------------------
 
 
-def raw_cats(ctx: RuleContext, call: OpCall) -> list[OpCall]:
+def raw_cats(facts: Facts, call: OpCall) -> list[OpCall]:
     """The raw concatenations that a call's output reaches without a change of scale."""
     found: dict[SpanId, OpCall] = {}
     frontier, seen = [call], {id(call)}
     while frontier:
-        for consumer in consumers(ctx.facts, frontier.pop()):
+        for consumer in consumers(facts, frontier.pop()):
             if id(consumer) in seen:
                 continue
             seen.add(id(consumer))
@@ -412,6 +412,28 @@ def raw_cats(ctx: RuleContext, call: OpCall) -> list[OpCall]:
     return list(found.values())
 
 
-def mixed(ctx: RuleContext, call: OpCall) -> bool:
-    """True if the inputs of a concatenation differ in scale already."""
-    return Scales(ctx.facts).verdict(call).outcome == "mixed"
+def join_cats(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> bool:
+    """Add an observer to the raw concatenations in which a new scale of a call would differ from the others.
+
+    True if there are any. Those whose inputs differ already have a finding, and a fix, of their own.
+    """
+    done: set[SpanId] = set()
+    for facts, use in uses(ctx, call.span):
+        for cat in raw_cats(facts, use):
+            verdict = Scales(facts).verdict(cat).outcome
+            if verdict in ("mixed", "float") or cat.span in done or _only_from(cat, use):
+                continue
+            add_functional(ctx, edit, cat, doubts)
+            done.add(cat.span)
+    return bool(done)
+
+
+def _only_from(cat: OpCall, producer: OpCall) -> bool:
+    """True if all inputs of a concatenation got their scale at one call."""
+    return all(
+        isinstance(operand.value, Tensor)
+        and operand.value.origin is not None
+        and (operand.value.origin.span, operand.value.origin.path) == (producer.span, producer.path)
+        for alternative in cat.alternatives
+        for operand in alternative.operands
+    )

@@ -66,13 +66,11 @@ from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
 from qlsp.rules._rewrites import (
     Doubts,
-    add_functional,
     call_of,
     dequant_stub,
     doubt_the_class,
-    mixed,
+    join_cats,
     quantized_everywhere,
-    raw_cats,
     require_converted_receiver,
     require_eager,
 )
@@ -116,10 +114,8 @@ def _removed(ctx: RuleContext, call: OpCall) -> Fix:
     if len(site.arguments) != 1:
         raise NoFix("a stub call with other than one argument")
     title = Message.of("fix-remove-stub", stub=site.spelling or "the QuantStub")
-    for cat in raw_cats(ctx, call):
-        if not mixed(ctx, cat):
-            add_functional(ctx, edit, cat, doubts)
-            title = Message.of("fix-remove-stub-and-join", stub=site.spelling or "the QuantStub")
+    if join_cats(ctx, edit, call, doubts):
+        title = Message.of("fix-remove-stub-and-join", stub=site.spelling or "the QuantStub")
     edit.unwrap_call(call.span)
     with contextlib.suppress(NoFix):  # somebody else's stub stays, unused
         edit.remove_submodule(edit.method(call.span).cls, edit.receiver_attribute(call.span))

@@ -34,7 +34,7 @@ import libcst as cst
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import Unit, walk
-from qlsp.syntax.view import At, ClassAt, Family, MethodAt, NodeKey, View, parsed
+from qlsp.syntax.view import At, ClassAt, Family, MethodAt, NodeKey, CodeView, parsed
 from qlsp.text import Edit, Place, Span
 
 Target = NodeKey | Place
@@ -98,7 +98,7 @@ class CallAt:
 class EditBuilder:
     """Collects the edits of one fix."""
 
-    view: View
+    view: CodeView
     _edits: list[Edit] = field(default_factory=list)
     _deleted: list[At] = field(default_factory=list)
     _imported: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -776,4 +776,4 @@ def _unit_statement(unit: Unit) -> At:
     return At(unit, node)
 
 
-__all__ = ["CallAt", "EditBuilder", "Expression", "MethodAt", "NoFix", "View"]
+__all__ = ["CallAt", "EditBuilder", "Expression", "MethodAt", "NoFix", "CodeView"]

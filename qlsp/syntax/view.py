@@ -142,7 +142,7 @@ class MethodAt:
 
 
 @dataclass
-class View:
+class CodeView:
     """The files of a run. ``canonical`` gives the one spelling of a qualified library name."""
 
     files: Callable[[], Iterable[ViewedFile]]
