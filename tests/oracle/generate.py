@@ -70,7 +70,7 @@ def generate(seed: int | str, coverage: Coverage | None = None) -> Model:
 def _generate(seed: str, rng: Random, coverage: Coverage) -> Model:
     file = SourceFile(rng, coverage, engine=rng.choice(ENGINES))
     planted = file.choose(list(nets.FAULTS)) if rng.random() < FAULT_SHARE else None
-    net = nets.write_net(file, rng.randint(9, 14), planted)
+    net = nets.write_net(file, rng.randint(10, 16), planted)
     text, faults = file.render()
     return Model(seed, text, file.engine, tuple(net.shapes), net.call, tuple(faults), file.used)
 

@@ -17,6 +17,7 @@ from tests.oracle.grammar.joins import any_cat, feature, group, named_feature, r
 from tests.oracle.grammar.statements import STATEMENTS, anything, statement
 
 DEEPEST = 2
+CHOICES = [f"stmt: {name}" for name in ("if and else", "if without else", "conditional expression", "elif chain")]
 NAMES = ("Block", "ConvBlock", "Bottleneck", "Fusion", "Branch", "Stage", "Neck", "Unit")
 BASES: dict[str, Callable[[Scope, ClassText], None]] = {}
 
@@ -87,6 +88,8 @@ def feature_block(scope: Scope, shape: Shape, budget: int = 2) -> Block:
     """A class that maps a feature map to one of the same shape."""
     text = start_class(scope, shape)
     body = _open(scope, [Tensor("x", shape, ("arg", "0"))], ["x"], text, tidy=True)
+    if scope.rng.random() < 0.3:
+        anything(body, CHOICES)
     write_body(body, budget)
     result = finish_feature(body, shape)
     body.emit(f"return {result.text}")
@@ -332,7 +335,7 @@ def flag_both_ways(scope: Scope) -> None:
     name = body.submodule(layer.constructor, "conv")
     with body.block("if self.with_conv:"):
         body.emit(f"x = self.{name}(x)")
-    inner = replace(x, text="x", origin=("arg", "0"), shadows=frozenset())
+    inner = body.pool[0]
     with_conv = layer.call(inner, "x", name)
     body.emit("return x")
     add_forward(text, ["x"], body.lines)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.oracle.grammar import joins, statements
-from tests.oracle.grammar.blocks import add_forward, write_body
+from tests.oracle.grammar.blocks import CHOICES, add_forward, write_body
 from tests.oracle.grammar.core import BATCH, FLOAT, ClassText, NotHere, Scope, Shape, SourceFile, Tensor, own
 from tests.oracle.grammar.joins import any_cat, listed
 
 INPUT = (BATCH, 4, 8, 8)
-CHOICES = [f"stmt: {name}" for name in ("if and else", "elif chain", "conditional expression", "nested if")]
 RESHAPING = [f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")]
 
 
