@@ -187,7 +187,7 @@ class Calls(Objects):
         rest = positional[len(plain) :]
         star = parameters.star_arg
         if isinstance(star, cst.Param):
-            if arguments.open:
+            if arguments.open or arguments.more:
                 element = (
                     choice([(NO_GUARD, v) for v in rest]) if rest else Unknown("arguments of an open call")
                 )
@@ -204,7 +204,8 @@ class Calls(Objects):
                 state.names[name] = self._default(parameter, state)
         if parameters.star_kwarg is not None:
             entries = tuple(named.items())
-            open_rest = Unknown("arguments of an open call") if arguments.open else None
+            is_open = arguments.open or arguments.more
+            open_rest = Unknown("arguments of an open call") if is_open else None
             state.names[parameters.star_kwarg.name.value] = self.allocate(
                 state, DictObject(entries, open_rest)
             )

@@ -71,6 +71,7 @@ class Interpreter(Lifecycle):
         self.assigned: set[int] = set()
         self.executed: set[SpanId] = set()
         self.pending: list[tuple[int, frozenset[SpanId]]] = []
+        self.constructed: set[SpanId] = set()
         self.loose = False
 
     # --- calls that the tool itself looks for -------------------------------------------------------
@@ -159,16 +160,23 @@ class Interpreter(Lifecycle):
         """Run a function or method. What it does to models is told from a run in which flags and optional
         arguments may have any value, not their defaults only."""
         model = self.functions[function.span]
-        flags = _flags(model)
+        flags, more = _flags(model), _takes_more(model)
         before, start = state.fork(), len(self.script.events)
-        self._run_once(function, receiver, state, {})
-        if flags and len(self.script.events) > start:
+        self._run_once(function, receiver, state, {}, False)
+        if (flags or more) and len(self.script.events) > start:
             del self.script.events[start:]
             seen, built = len(self.events), len(self.created)
-            self._run_once(function, receiver, before, flags)
+            self._run_once(function, receiver, before, flags, more)
             del self.events[seen:], self.created[built:]
 
-    def _run_once(self, function: FunctionValue, receiver: Ref | None, state: State, given: dict[str, Value]) -> None:
+    def _run_once(
+        self,
+        function: FunctionValue,
+        receiver: Ref | None,
+        state: State,
+        given: dict[str, Value],
+        more: bool,
+    ) -> None:
         self.steps = 0
         self.begin_entry()
         model = self.functions[function.span]
@@ -177,6 +185,7 @@ class Interpreter(Lifecycle):
             arguments = self._annotated_arguments(model, state, skip=0 if receiver is None else 1)
             for name, value in given.items():
                 arguments.keywords.setdefault(name, Argument(value))
+            arguments.more = more
             self.frame = None
             self.loose = receiver is not None and self._configured_elsewhere(model)
             self.call_function(function, receiver, arguments, None, state)
@@ -198,6 +207,7 @@ class Interpreter(Lifecycle):
         """Build an object of a class that is no model on unknown arguments, then run each of its methods."""
         state = State()
         ref = self.build(cls, state)
+        self.constructed = set(self.executed)
         if ref is not None:
             for name, method in self.class_model(cls).methods.items():
                 if name == "__init__" or (name.startswith("__") and name != "__call__"):
@@ -484,6 +494,12 @@ def _flags(model: FunctionModel) -> dict[str, Value]:
             symbol = ("argument", name, model.span)
             found[name] = Unknown(f"argument '{name}' is not known", symbol)
     return found
+
+
+def _takes_more(model: FunctionModel) -> bool:
+    """Does a function have ``*args`` or ``**kwargs``?"""
+    parameters = model.node.params
+    return isinstance(parameters.star_arg, cst.Param) or parameters.star_kwarg is not None
 
 
 def hint_text(node: cst.BaseExpression) -> str:

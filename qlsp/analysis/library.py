@@ -166,8 +166,10 @@ class Library(BuiltinCalls):
         if name != "torch.is_tensor":
             return Const(False)
         value = arguments.get(0, "obj")
-        return Unknown("is_tensor() of an unknown value") if isinstance(value, (Unknown, Choice)) else Const(
-            isinstance(value, Tensor)
+        return (
+            Unknown("is_tensor() of an unknown value")
+            if isinstance(value, (Unknown, Choice))
+            else Const(isinstance(value, Tensor))
         )
 
     def _created_domain(self, creator: str, arguments: Arguments) -> Domain:
@@ -257,9 +259,7 @@ class Library(BuiltinCalls):
 
     # --- forward of library modules -----------------------------------------------------------------
 
-    def native_forward(
-        self, ref: Ref, base: str, arguments: Arguments, node: cst.Call | None, state: State
-    ) -> Value:
+    def native_forward(self, ref: Ref, base: str, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         """The forward of a library module, or of a project class that inherits it."""
         row = self.backend.modules.get(base)
         if row is not None and node is not None:
@@ -279,18 +279,14 @@ class Library(BuiltinCalls):
             return self.unknown_tensor(base)
         return Unknown(f"{base} has no row in the table")
 
-    def _run_sequential(
-        self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State
-    ) -> Value:
+    def _run_sequential(self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         if node is None:
             return Unknown("a Sequential called without syntax")
         if "*" in instance.attributes:
             return Unknown("a Sequential of unknown length")
-        modules = [v for v in instance.attributes.values() if self._is_module(v, state)]
+        modules = [v for k, v in instance.attributes.items() if k != "qconfig" and self._is_module(v, state)]
         current = arguments
-        value: Value = (
-            arguments.positional[0].value if arguments.positional else Unknown("a call without input")
-        )
+        value: Value = arguments.positional[0].value if arguments.positional else Unknown("a call without input")
         saved = self.path
         span = self.span(node)
         try:
@@ -307,9 +303,7 @@ class Library(BuiltinCalls):
             isinstance(value, Ref) and isinstance(self.load(state, value), (ListObject, DictObject))
         )
 
-    def _run_wrapper(
-        self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State
-    ) -> Value:
+    def _run_wrapper(self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         if node is None:
             return Unknown("a QuantWrapper called without syntax")
         saved = self.path
@@ -343,9 +337,7 @@ class Library(BuiltinCalls):
                 return self.container_method(receiver, thing, name, arguments, node, state)
         return self.constant_method(receiver, name, arguments, state)
 
-    def _native_super(
-        self, value: Super, name: str, arguments: Arguments, node: cst.Call, state: State
-    ) -> Value:
+    def _native_super(self, value: Super, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         instance = self.instance(state, value.receiver)
         if instance is None or not isinstance(value.receiver, Ref):
             return Unknown("super() of an unknown object")
@@ -364,9 +356,7 @@ class Library(BuiltinCalls):
             return self.native_forward(value.receiver, base, arguments, node, state)
         return self._instance_method(value.receiver, instance, name, arguments, node, state)
 
-    def _tensor_method(
-        self, tensor: Tensor, name: str, arguments: Arguments, node: cst.Call, state: State
-    ) -> Value:
+    def _tensor_method(self, tensor: Tensor, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         if tensor.collection and name in DICT_METHODS:
             entries = self.allocate(state, DictObject((), self.dict_entry(tensor)))
             thing = self.load(state, entries)
@@ -439,9 +429,7 @@ class Library(BuiltinCalls):
             return self.native_forward(ref, base, arguments, node, state)
         return Unknown(f"method {name} of {base or 'an object of unknown class'}")
 
-    def _functional(
-        self, ref: Ref, base: str, name: str, arguments: Arguments, node: cst.Call, state: State
-    ) -> Value:
+    def _functional(self, ref: Ref, base: str, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         row = self.backend.functionals.get(name)
         if row is None:
             return Unknown(f"FloatFunctional has no method {name}")
@@ -469,9 +457,7 @@ class Library(BuiltinCalls):
             )
         return Const(None)
 
-    def _append_module(
-        self, ref: Ref, instance: Instance, arguments: Arguments, state: State
-    ) -> Value | None:
+    def _append_module(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
         given = arguments.get(0, "module")
         if given is None:
             return None
@@ -481,18 +467,14 @@ class Library(BuiltinCalls):
             self.set_attribute(ref, str(len(self.children(instance))), given, state)
         return ref
 
-    def _extend_modules(
-        self, ref: Ref, instance: Instance, arguments: Arguments, state: State
-    ) -> Value | None:
+    def _extend_modules(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
         given = arguments.get(0, "modules")
         if given is None:
             return None
         self._list_children(ref, given, state)
         return ref
 
-    def _update_modules(
-        self, ref: Ref, instance: Instance, arguments: Arguments, state: State
-    ) -> Value | None:
+    def _update_modules(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
         self.native_init(ref, "torch.nn.ModuleDict", arguments, state)
         return Const(None)
 
@@ -508,9 +490,7 @@ class Library(BuiltinCalls):
             return TupleValue(tuple(TupleValue((Const(key), value)) for key, value in found))
         return TupleValue(tuple(value for _, value in found))
 
-    def _all_modules(
-        self, ref: Ref, prefix: str, state: State, found: list[tuple[str, Value]], seen: set[int]
-    ) -> None:
+    def _all_modules(self, ref: Ref, prefix: str, state: State, found: list[tuple[str, Value]], seen: set[int]) -> None:
         instance = self.instance(state, ref)
         if instance is None or ref.oid in seen:
             return
@@ -523,7 +503,7 @@ class Library(BuiltinCalls):
     def _dict_view(self, instance: Instance, name: str, state: State) -> Value:
         from qlsp.values.value import TupleValue
 
-        pairs = [(Const(key), value) for key, value in instance.attributes.items()]
+        pairs = [(Const(key), value) for key, value in instance.attributes.items() if key != "qconfig"]
         if name == "keys":
             return TupleValue(tuple(key for key, _ in pairs))
         if name == "values":

@@ -134,6 +134,7 @@ class Lifecycle(Library):
     handed: set[int]
     assigned: set[int]
     executed: set[SpanId]
+    constructed: set[SpanId]
     loose: bool
     on_demand: int
     optional: int
@@ -151,7 +152,7 @@ class Lifecycle(Library):
         events = self.script.events
         for index, wanted in self.pending:
             event = events[index] if index < len(events) else None
-            if isinstance(event, LifecycleCall) and not wanted <= self.executed:
+            if isinstance(event, LifecycleCall) and not wanted <= self.executed | self.constructed:
                 events[index] = replace(event, qconfig=QconfigState.MAYBE)
         self.pending = []
 
@@ -329,6 +330,12 @@ class Lifecycle(Library):
         if isinstance(target, Unknown) and self.facts is None:
             self._hand_over([value], name, state)
         super().assign_attribute(target, name, value, state)
+
+    def stored_outside(self, container: Value, value: Value, state: State) -> None:
+        """``model.__dict__[name] = value``, or a model put where it is not followed."""
+        if self.facts is None:
+            receiver = [container.receiver] if isinstance(container, Bound) else []
+            self._hand_over([*receiver, value], "an item", state)
 
     def _assign_qconfig(self, target: Value, value: Value, state: State) -> None:
         span = self._statement()

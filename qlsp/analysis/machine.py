@@ -74,11 +74,13 @@ class Argument:
 
 @dataclass(slots=True)
 class Arguments:
-    """Evaluated call arguments. ``open`` says that ``*`` or ``**`` of unknown content was passed."""
+    """Evaluated call arguments. ``open`` says that ``*`` or ``**`` of unknown content was passed, ``more`` that
+    the parameters ``*args`` and ``**kwargs`` may get more than what is shown."""
 
     positional: list[Argument] = field(default_factory=list)
     keywords: dict[str, Argument] = field(default_factory=dict)
     open: bool = False
+    more: bool = False
 
     @classmethod
     def of(cls, *values: Value) -> Arguments:

@@ -155,9 +155,7 @@ class Objects(Operators):
             return value
         return value
 
-    def _method(
-        self, method: FunctionModel, receiver: Ref | None, cls: ClassValue | None, state: State
-    ) -> Value:
+    def _method(self, method: FunctionModel, receiver: Ref | None, cls: ClassValue | None, state: State) -> Value:
         value = self.function_value(method)
         kind = decorator_kind(method.node)
         if kind == "static" or (receiver is None and kind != "class"):
@@ -176,9 +174,7 @@ class Objects(Operators):
         if not isinstance(cls, ClassValue):
             return Unknown("super() of an unknown class")
         order = self.mro(cls)
-        start = next(
-            (i for i, e in enumerate(order) if isinstance(e, ClassModel) and e.span == value.owner), None
-        )
+        start = next((i for i, e in enumerate(order) if isinstance(e, ClassModel) and e.span == value.owner), None)
         if start is None:
             return Unknown("super() outside the class")
         receiver = value.receiver if isinstance(value.receiver, Ref) else None
@@ -230,7 +226,7 @@ class Objects(Operators):
             if base in ORDERED_CONTAINERS and "*" not in thing.attributes:
                 return list(self.children(thing).values())
             if base in NAMED_CONTAINERS:
-                return [Const(name) for name in thing.attributes]
+                return [Const(name) for name in thing.attributes if name != "qconfig"]
             if NAMED_TUPLE in self.mro(thing.cls):
                 return list(thing.attributes.values())
         return None
@@ -300,9 +296,7 @@ class Objects(Operators):
             return choice([(guard, self.marked_many(option)) for guard, option in value.options])
         if isinstance(value, TupleValue):
             return TupleValue(tuple(self.marked_many(item) for item in value.items))
-        return (
-            replace(value, many=True) if isinstance(value, Tensor) and value.base == value.number else value
-        )
+        return replace(value, many=True) if isinstance(value, Tensor) and value.base == value.number else value
 
     def loop_element(self, value: Value, statement: cst.For, state: State) -> Value:
         """What the loop variable stands for in a loop of unknown length."""
@@ -401,9 +395,7 @@ class Objects(Operators):
     def _known_item(self, value: Value, items: list[Value], index: Value, state: State) -> Value:
         if isinstance(index, Const) and isinstance(index.value, int):
             position = index.value
-            return (
-                items[position] if -len(items) <= position < len(items) else Unknown("an index out of range")
-            )
+            return items[position] if -len(items) <= position < len(items) else Unknown("an index out of range")
         if isinstance(index, TupleValue) and index.items[:1] == (Const("slice"),):
             bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
             if len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds):
@@ -421,9 +413,7 @@ class Objects(Operators):
 
     def _entry(self, thing: DictObject, index: Value) -> Value:
         entries = dict(thing.entries)
-        key: object = (
-            index if isinstance(index, Symbol) else (index.value if isinstance(index, Const) else None)
-        )
+        key: object = index if isinstance(index, Symbol) else (index.value if isinstance(index, Const) else None)
         if isinstance(index, (Const, Symbol)):
             try:
                 if key in entries:
@@ -447,6 +437,7 @@ class Objects(Operators):
         container = self.eval(target.value, state)
         index = self._index(target, state)
         if not isinstance(container, Ref):
+            self.stored_outside(container, value, state)
             return
         thing = self.load(state, container)
         if isinstance(thing, DictObject):
@@ -466,6 +457,9 @@ class Objects(Operators):
                 name = str(len(self.children(thing)) + index.value)
             if base in ORDERED_CONTAINERS or base in NAMED_CONTAINERS:
                 state.heap[container.oid] = thing.with_attribute(name, value)
+
+    def stored_outside(self, container: Value, value: Value, state: State) -> None:
+        """An item of something that is not followed is set (see ``lifecycle``)."""
 
     def _replaced(self, thing: ListObject, index: Value, value: Value) -> ListObject:
         if thing.items is None:

@@ -11,26 +11,34 @@ from qlsp.values.workflow import Mode, Stage, Workflow
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRow:
-    """A library function that moves a model through its life. ``model`` names its model parameter (the first
-    positional one)."""
+    """A library function that moves a model through its life. ``params`` are its parameters by position, the
+    model first; without one called ``inplace`` it always works on a copy."""
 
     stage: Stage
     workflow: Workflow
     names: tuple[str, ...]
     mode: Mode = Mode.UNKNOWN
-    model: str = "model"
+    params: tuple[str, ...] = ("model",)
+
+    @property
+    def model(self) -> str:
+        """The name of the model parameter."""
+        return self.params[0]
 
 
 @dataclass(frozen=True)
 class Backend:
     """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
-    matching prefix wins and is applied once."""
+    matching prefix wins and is applied once. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
+    classes and functions that return one."""
 
     name: str
     rows: tuple[OpSpec, ...]
     aliases: tuple[tuple[str, str], ...]
     functional_classes: tuple[str, ...]
     lifecycle: tuple[LifecycleRow, ...] = ()
+    qconfigs: tuple[str, ...] = ()
+    qconfig_makers: tuple[str, ...] = ()
 
     @cached_property
     def functions(self) -> dict[str, OpSpec]:

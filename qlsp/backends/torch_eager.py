@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_keep import KEEP
-from qlsp.backends.torch_lifecycle import LIFECYCLE
+from qlsp.backends.torch_lifecycle import LIFECYCLE, QCONFIG_MAKERS, QCONFIGS
 from qlsp.backends.torch_modules import MODULES
 from qlsp.backends.torch_names import ALIASES
 from qlsp.backends.torch_refuse import REFUSE
@@ -16,4 +16,6 @@ EAGER = Backend(
     aliases=ALIASES,
     functional_classes=FUNCTIONAL_CLASSES,
     lifecycle=LIFECYCLE,
+    qconfigs=QCONFIGS,
+    qconfig_makers=QCONFIG_MAKERS,
 )

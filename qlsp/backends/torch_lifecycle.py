@@ -1,4 +1,7 @@
-"""Life-cycle calls of torch's front ends. Source: torch/ao/quantization/{quantize,quantize_fx}.py, torchao pt2e."""
+"""Life-cycle calls and qconfigs of torch's front ends.
+
+Source: torch/ao/quantization/{quantize,quantize_fx,fuse_modules,qconfig}.py of torch 2.13.0, torchao pt2e.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,40 @@ FX = "torch.ao.quantization.quantize_fx."
 PT2E = "torchao.quantization.pt2e.quantize_pt2e."
 OLD_PT2E = "torch.ao.quantization.quantize_pt2e."
 
+PREPARE_PARAMS = ("model", "inplace", "allow_list", "observer_non_leaf_module_list")
+FUSE_PARAMS = ("model", "modules_to_fuse", "inplace", "fuser_func", "fuse_custom_config_dict")
+DYNAMIC_PARAMS = ("model", "qconfig_spec", "dtype", "mapping", "inplace")
+FX_PARAMS = ("model", "qconfig_mapping", "example_inputs")
+
 LIFECYCLE = (
-    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare", f"{AO}quantize"), Mode.PTQ),
-    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare_qat", f"{AO}quantize_qat"), Mode.QAT),
-    LifecycleRow(Stage.CONVERT, Workflow.EAGER, (f"{AO}convert",), model="module"),
-    LifecycleRow(Stage.FUSE, Workflow.EAGER, (f"{AO}fuse_modules", f"{AO}fuse_modules_qat")),
-    LifecycleRow(Stage.DYNAMIC, Workflow.EAGER, (f"{AO}quantize_dynamic",)),
-    LifecycleRow(Stage.PREPARE, Workflow.FX, (f"{FX}prepare_fx", f"{AO}prepare_fx"), Mode.PTQ),
-    LifecycleRow(Stage.PREPARE, Workflow.FX, (f"{FX}prepare_qat_fx", f"{AO}prepare_qat_fx"), Mode.QAT),
-    LifecycleRow(Stage.FUSE, Workflow.FX, (f"{FX}fuse_fx",)),
-    LifecycleRow(Stage.CONVERT, Workflow.FX, (f"{FX}convert_fx", f"{AO}convert_fx"), model="graph_module"),
+    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare",), Mode.PTQ, PREPARE_PARAMS),
+    LifecycleRow(
+        Stage.PREPARE,
+        Workflow.EAGER,
+        (f"{AO}quantize",),
+        Mode.PTQ,
+        ("model", "run_fn", "run_args", "mapping", "inplace"),
+    ),
+    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare_qat",), Mode.QAT, ("model", "mapping", "inplace")),
+    LifecycleRow(
+        Stage.PREPARE,
+        Workflow.EAGER,
+        (f"{AO}quantize_qat",),
+        Mode.QAT,
+        ("model", "run_fn", "run_args", "inplace"),
+    ),
+    LifecycleRow(
+        Stage.CONVERT,
+        Workflow.EAGER,
+        (f"{AO}convert",),
+        params=("module", "mapping", "inplace", "remove_qconfig", "is_reference"),
+    ),
+    LifecycleRow(Stage.FUSE, Workflow.EAGER, (f"{AO}fuse_modules", f"{AO}fuse_modules_qat"), params=FUSE_PARAMS),
+    LifecycleRow(Stage.DYNAMIC, Workflow.EAGER, (f"{AO}quantize_dynamic",), params=DYNAMIC_PARAMS),
+    LifecycleRow(Stage.PREPARE, Workflow.FX, (f"{FX}prepare_fx", f"{AO}prepare_fx"), Mode.PTQ, FX_PARAMS),
+    LifecycleRow(Stage.PREPARE, Workflow.FX, (f"{FX}prepare_qat_fx", f"{AO}prepare_qat_fx"), Mode.QAT, FX_PARAMS),
+    LifecycleRow(Stage.FUSE, Workflow.FX, (f"{FX}fuse_fx", f"{AO}fuse_fx")),
+    LifecycleRow(Stage.CONVERT, Workflow.FX, (f"{FX}convert_fx", f"{AO}convert_fx"), params=("graph_module",)),
     LifecycleRow(
         Stage.EXPORT,
         Workflow.PT2E,
@@ -28,7 +55,7 @@ LIFECYCLE = (
             "torch.export.export_for_training",
             "torch._export.capture_pre_autograd_graph",
         ),
-        model="mod",
+        params=("mod",),
     ),
     LifecycleRow(
         Stage.PREPARE,
@@ -46,4 +73,39 @@ LIFECYCLE = (
         ),
         Mode.QAT,
     ),
+)
+
+QCONFIGS = tuple(
+    f"{AO}{name}"
+    for name in (
+        "default_qconfig",
+        "default_debug_qconfig",
+        "default_per_channel_qconfig",
+        "default_dynamic_qconfig",
+        "float16_dynamic_qconfig",
+        "float16_static_qconfig",
+        "per_channel_dynamic_qconfig",
+        "float_qparams_weight_only_qconfig",
+        "float_qparams_weight_only_qconfig_4bit",
+        "default_weight_only_qconfig",
+        "default_activation_only_qconfig",
+        "default_qat_qconfig",
+        "default_qat_qconfig_v2",
+        "default_dynamic_qat_qconfig",
+        "default_embedding_qat_qconfig",
+        "default_embedding_qat_qconfig_4bit",
+        "default_symmetric_qnnpack_qconfig",
+        "default_symmetric_qnnpack_qat_qconfig",
+        "default_per_channel_symmetric_qnnpack_qconfig",
+        "default_per_channel_symmetric_qnnpack_qat_qconfig",
+        "default_quint8_weight_qconfig",
+        "default_reuse_input_qconfig",
+    )
+)
+
+QCONFIG_MAKERS = (
+    f"{AO}QConfig",
+    f"{AO}QConfigDynamic",
+    f"{AO}get_default_qconfig",
+    f"{AO}get_default_qat_qconfig",
 )

@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from qlsp.analysis.facts import Facts
+from qlsp.analysis.facts import Facts, ScriptFacts
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.values.value import SpanId
 
@@ -64,12 +64,14 @@ class RuleContext:
     """What a rule may look at: the facts of one context.
 
     A fix has to be right in every context of the run: ``everywhere`` holds the facts of all of them, those of
-    classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix.
+    classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix. ``script``
+    is set in one context per file of its own, in which ``facts`` are empty.
     """
 
     facts: Facts
     everywhere: tuple[Facts, ...] = ()
     edits: Callable[[], EditBuilder] = field(default=_no_edits)
+    script: ScriptFacts | None = None
 
 
 def assumption(ctx: RuleContext) -> Message | None:

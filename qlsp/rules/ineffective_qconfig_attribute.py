@@ -1,0 +1,54 @@
+"""An attribute that is meant to make modules share a scale is set where nothing reads it.
+
+## What it does
+Flags assignments to `share_observation`, `share_observer` and `share_qconfig` of a QConfig or a module.
+
+## Why it matters
+Neither QConfig nor any module of torch has such an attribute. On a module Python accepts it and nothing happens;
+a QConfig is a named tuple, and current versions refuse it with `AttributeError: 'QConfig' object has no attribute
+'share_observation'`. Every branch still gets an observer and a scale of its own. What makes branches share
+one scale is one module that sees all of them: `FloatFunctional.cat` for a concatenation.
+
+## Bad
+    from torch import nn
+    from torch.ao.quantization import QuantWrapper, get_default_qconfig, prepare
+
+
+    def prepared():
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))).eval()
+        net.share_observer = True  # QL106
+        net.qconfig = get_default_qconfig("x86")
+        return prepare(net)
+
+## Good
+    from torch import nn
+    from torch.ao.quantization import QuantWrapper, get_default_qconfig, prepare
+
+
+    def prepared():
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))).eval()
+        net.qconfig = get_default_qconfig("x86")
+        return prepare(net)
+
+## When it is silent
+Objects of unknown class, and files or classes that read an attribute of that name themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qlsp.analysis.facts import StrayAttribute
+from qlsp.diagnostics import Message, Severity
+from qlsp.rules.api import Finding, RuleContext, RuleMeta
+
+META = RuleMeta(code="QL106", name="ineffective-qconfig-attribute", severity=Severity.WARNING, since="0.1")
+
+
+def check(ctx: RuleContext) -> Iterator[Finding]:
+    """Yield one finding per such assignment."""
+    script = ctx.script
+    if script is None or script.vendor:
+        return
+    for span, event in {e.span: e for e in script.events if isinstance(e, StrayAttribute)}.items():
+        yield Finding(span, Message.of("ineffective-qconfig-attribute", name=event.name, on=event.on))
