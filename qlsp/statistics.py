@@ -16,6 +16,16 @@ from qlsp.text import Place
 from qlsp.values.value import Domain, SpanId, Tensor, Unknown
 
 
+NAMESPACES = (
+    "torch.ao",
+    "torch import ao",
+    "torch.quantization",
+    "torch import quantization",
+    "torchao",
+    "nn.quantized",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """``by_kind``: decided and found calls. ``undecided``: (kind, reason, place) of the others."""
@@ -51,7 +61,7 @@ def collect(
         for kind, span in sites(module, backend, quantizing):
             found[kind] += 1
             where = place(span)
-            reason = _reason(kind, calls.get(span, []))
+            reason = _reason(kind, calls.get(span, []), _foreign(module))
             if reason is None or (where.path, where.span) in flagged:
                 decided[kind] += 1
             else:
@@ -60,15 +70,22 @@ def collect(
     return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings))
 
 
+def _foreign(module: ModuleModel) -> bool:
+    """A file that names no quantization package of torch: what no root reaches in it is another framework's."""
+    return not any(name in segment.text for segment in module.syntax.source.segments for name in NAMESPACES)
+
+
 def _quantizes(calls: list[tuple[Facts, Scales, OpCall]]) -> bool:
     return any(call.spec.role is Role.QUANTIZE for _, _, call in calls)
 
 
-def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]]) -> str | None:
+def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]], foreign: bool) -> str | None:
     """Why a call is undecided, None if some context decides it."""
     if not calls:
         return "no root reaches this call"
     reasons = []
+    if foreign and all(facts.context.workflow is Workflow.NONE for facts, _, _ in calls):
+        return None
     for facts, scales, call in calls:
         if facts.context.workflow in (Workflow.FX, Workflow.PT2E):
             return None

@@ -1,0 +1,47 @@
+"""Silence is not bought with Unknown: most concatenations and stub calls are flagged or proved right."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from qlsp.config import Config
+from qlsp.engine import check
+
+MODELS = Path(__file__).parent / "cases" / "models"
+AT_LEAST = 0.85
+
+
+def torch_file(name: str) -> Path:
+    """A source file of the installed torch, found without importing it."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / name
+
+
+def rate(paths: list[Path]) -> dict[str, tuple[int, int]]:
+    return dict(check([str(path) for path in paths], Config()).statistics.by_kind)
+
+
+def test_calls_of_the_torch_cases_and_torchs_own_test_models() -> None:
+    cases = [p for p in sorted(MODELS.glob("*.py")) if "horizon_plugin" not in p.read_text(encoding="utf-8")]
+    kinds = rate([torch_file("testing/_internal/common_quantization.py"), *cases])
+    for kind in ("cat", "stub"):
+        decided, found = kinds[kind]
+        assert found >= 40
+        assert decided / found >= AT_LEAST, f"{kind}: {decided} of {found}"
+
+
+def test_torchs_own_test_models_are_silent_and_every_stub_call_is_decided() -> None:
+    result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config())
+    assert [d.code for d in result.diagnostics] == []
+    decided, found = result.statistics.by_kind["stub"]
+    assert (decided, found) == (26, 26)
+
+
+def test_what_is_undecided_has_a_reason() -> None:
+    result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config())
+    assert all(reason for _, reason, _ in result.statistics.undecided)
+    decided, found = result.statistics.by_kind["cat"]
+    assert len(result.statistics.undecided) == found - decided
