@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from qlsp import __version__
@@ -18,16 +17,18 @@ from qlsp.config import (
     FAIL_ON,
     MODES,
     WORKFLOWS,
-    Config,
     ConfigError,
+    Configs,
+    Resolved,
+    Resolver,
+    as_toml,
     did_you_mean,
-    excluded,
-    from_options,
-    matches,
     selected,
-    selectors_of,
+    toml_key,
+    values_of,
 )
 from qlsp.diagnostics import Diagnostic, Message, Severity
+from qlsp.discover import Collection, collect
 
 if TYPE_CHECKING:
     from qlsp.engine import CheckResult
@@ -89,13 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         "paths", nargs="*", default=["."], metavar="PATH", help="files or folders, or - for standard input"
     )
     check.add_argument("--stdin-filename", metavar="PATH", help="the file that standard input stands for")
-    for option, text in (
-        ("--select", "rules to use: codes, prefixes or names"),
-        ("--ignore", "rules not to use"),
-        ("--extend-select", "rules to use besides the selected ones"),
-    ):
-        check.add_argument(option, action="append", type=_names, metavar="RULES", help=text)
-    check.add_argument("--fail-on", choices=FAIL_ON, help="exit 1 for findings of this severity or worse")
+    _add_selection_options(check)
     check.add_argument("--exit-zero", action="store_true", help="exit 0 although there are findings")
     check.add_argument(
         "--output-format",
@@ -103,6 +98,9 @@ def _parser() -> argparse.ArgumentParser:
         help="full is the default on a terminal, concise elsewhere",
     )
     check.add_argument("--output-file", metavar="FILE", help="write the report there")
+    check.add_argument(
+        "--add-ignore", action="store_true", help="add a comment to every line with a finding that ignores it"
+    )
     check.add_argument("--statistics", action="store_true", help="say on stderr what could be decided")
     check.add_argument("-v", "--verbose", action="store_true", help="with --statistics: list every place")
     _add_config_options(check)
@@ -117,6 +115,15 @@ def _parser() -> argparse.ArgumentParser:
     server.set_defaults(command=_server)
     server.add_argument("--tcp", metavar="HOST:PORT", help="listen there instead of using standard input")
 
+    config = commands.add_parser(
+        "config", help="show the configuration of a file or folder", allow_abbrev=False
+    )
+    config.set_defaults(command=_config)
+    config.add_argument("path", nargs="?", default=".", metavar="PATH")
+    config.add_argument("--output-format", choices=("text", "json"), default="text")
+    _add_selection_options(config)
+    _add_config_options(config)
+
     explain = commands.add_parser(
         "explain", help="print the page of a rule, or of the rule behind an error text", allow_abbrev=False
     )
@@ -125,6 +132,16 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--all", action="store_true", help="every rule")
     explain.add_argument("--output-format", choices=("text", "json", "markdown"), default="text")
     return parser
+
+
+def _add_selection_options(parser: argparse.ArgumentParser) -> None:
+    for option, text in (
+        ("--select", "rules to use: codes, prefixes or names"),
+        ("--ignore", "rules not to use"),
+        ("--extend-select", "rules to use besides the selected ones"),
+    ):
+        parser.add_argument(option, action="append", type=_names, metavar="RULES", help=text)
+    parser.add_argument("--fail-on", choices=FAIL_ON, help="exit 1 for findings of this severity or worse")
 
 
 def _add_config_options(parser: argparse.ArgumentParser) -> None:
@@ -150,18 +167,23 @@ def _names(value: str) -> tuple[str, ...]:
 def _check(arguments: argparse.Namespace) -> int:
     if STDIN not in arguments.paths and arguments.stdin_filename is not None:
         raise UsageError("--stdin-filename needs - among the paths")
-    config = _config(arguments, [arguments.stdin_filename if p == STDIN else p for p in arguments.paths])
-    _require_known_rules(config)
-    files = collect([path for path in arguments.paths if path != STDIN], config)
+    if STDIN in arguments.paths and arguments.add_ignore:
+        raise UsageError("--add-ignore cannot change standard input")
+    configs = _configs(arguments)
+    for path in arguments.paths:
+        configs.of(arguments.stdin_filename or STDIN if path == STDIN else path)
+    files = collect([path for path in arguments.paths if path != STDIN], configs)
     texts: dict[str, str] = {}
     unreadable: list[Diagnostic] = []
     if STDIN in arguments.paths:
-        _read_stdin(arguments.stdin_filename or STDIN, config, texts, unreadable)
+        _read_stdin(arguments.stdin_filename or STDIN, configs, texts, unreadable)
 
     from qlsp.engine import check
 
     paths = [*texts, *(path for path in files.paths if path not in texts)]
-    result = check(paths, config, texts, files.named | set(texts))
+    result = check(paths, configs, texts, files.named | set(texts))
+    if arguments.add_ignore and _add_ignores(result, files):
+        result = check(paths, configs, texts, files.named | set(texts))
     diagnostics = [*unreadable, *result.diagnostics]
     report = _report(arguments, result, diagnostics)
     _write(report, arguments.output_file)
@@ -171,38 +193,25 @@ def _check(arguments: argparse.Namespace) -> int:
         _complain(line)
     if result.crashed or files.failed:
         return FAILED
-    left = any(item.severity.rank >= config.fail_on.rank for item in diagnostics)
+    left = any(item.severity.rank >= configs.of(item.place.path).fail_on.rank for item in diagnostics)
     return FINDINGS if left and not arguments.exit_zero else OK
 
 
-def _config(arguments: argparse.Namespace, paths: Iterable[str | None]) -> Config:
-    """The configuration nearest to what the paths have in common, changed by the options."""
-    config = from_options(arguments.isolated, arguments.config, _common_folder(paths))
-    changes: dict[str, object] = {}
+def _configs(arguments: argparse.Namespace) -> Resolver:
+    """The configuration of each file: that of the nearest configuration file, changed by the options."""
+    from qlsp.engine import validate
+
+    overrides: dict[str, tuple[str, object]] = {}
     for name in ("select", "ignore", "extend_select"):
         if (groups := getattr(arguments, name, None)) is not None:
-            changes[name] = tuple(selector for group in groups for selector in group)
+            value: object = tuple(selector for group in groups for selector in group)
+            overrides[f"--{name.replace('_', '-')}"] = (name, value)
     for name in ("workflow", "mode"):
         if (value := getattr(arguments, name)) is not None:
-            changes[name] = value
-    if getattr(arguments, "fail_on", None) is not None:
-        changes["fail_on"] = Severity(arguments.fail_on)
-    return replace(config, **changes)  # type: ignore[arg-type]
-
-
-def _common_folder(paths: Iterable[str | None]) -> str:
-    try:
-        return os.path.commonpath([os.path.realpath(path or ".") for path in paths])
-    except ValueError:  # different drives
-        return "."
-
-
-def _require_known_rules(config: Config) -> None:
-    rules = _rules()
-    for key, selector in selectors_of(config):
-        if not any(matches(selector, rule.meta) for rule in rules):
-            known = [word for rule in rules for word in (rule.meta.code, rule.meta.name)]
-            raise ConfigError(f"unknown rule {selector} in {key}" + did_you_mean(selector, known))
+            overrides[f"--{name}"] = (name, value)
+    if (value := getattr(arguments, "fail_on", None)) is not None:
+        overrides["--fail-on"] = ("fail_on", Severity(value))
+    return Resolver(arguments.isolated, arguments.config, overrides, validate)
 
 
 def _rules() -> tuple[Rule, ...]:
@@ -211,80 +220,34 @@ def _rules() -> tuple[Rule, ...]:
     return all_rules()
 
 
-def _read_stdin(name: str, config: Config, texts: dict[str, str], unreadable: list[Diagnostic]) -> None:
+def _add_ignores(result: CheckResult, files: Collection) -> bool:
+    """Add an ignore comment for each finding that one can hide; True if a file changed."""
+    from qlsp.engine import with_ignores
+    from qlsp.text import SourceError, write_source
+
+    lines = written = 0
+    for source, count in with_ignores(result):
+        try:
+            write_source(source)
+        except SourceError as error:
+            files.fail(f"{source.path}: {error}")
+        else:
+            lines, written = lines + count, written + 1
+    _complain(f"ignore comments added: {lines} in {written} file{'' if written == 1 else 's'}")
+    return written > 0
+
+
+def _read_stdin(name: str, configs: Configs, texts: dict[str, str], unreadable: list[Diagnostic]) -> None:
     from qlsp.text import Place, SourceError, Span, decode
 
     try:
         texts[name] = decode(name, sys.stdin.buffer.read()).text
     except SourceError as error:
         rule = next(rule.meta for rule in _rules() if rule.meta.code == "QL001")
-        if selected(config, rule, name):
+        if selected(configs.of(name), rule, name):
             message = Message.of("unreadable-file", error=error)
             place = Place(name, Span(0, 0))
             unreadable.append(Diagnostic(rule.code, rule.name, message, Severity.ERROR, place))
-
-
-@dataclass(slots=True)
-class Collection:
-    """The files to check, and what to say about the named paths that gave none."""
-
-    paths: list[str] = field(default_factory=list)
-    named: set[str] = field(default_factory=set)
-    complaints: list[str] = field(default_factory=list)
-    failed: bool = False
-
-    def fail(self, complaint: str) -> None:
-        """A named path that cannot be checked."""
-        self.complaints.append(complaint)
-        self.failed = True
-
-
-def collect(named: Iterable[str], config: Config) -> Collection:
-    """Python files of the named paths, each once: files as they are, folders searched."""
-    found = Collection()
-    seen: set[str] = set()
-    for path in named:
-        if os.path.isdir(path):
-            files = list(_walk(path, config, found))
-            if not files and not found.failed:
-                found.complaints.append(f"{path}: no Python files")
-        elif path.endswith(".ipynb"):
-            found.fail(f"{path}: notebooks are not supported")
-            continue
-        elif os.path.lexists(path):
-            files = [path]
-            found.named.add(path)
-        else:
-            found.fail(f"{path}: no such file or folder")
-            continue
-        for file in files:
-            real = os.path.realpath(file)
-            if real not in seen:
-                seen.add(real)
-                found.paths.append(file)
-    return found
-
-
-def _walk(folder: str, config: Config, found: Collection) -> Iterator[str]:
-    """Regular ``*.py`` files below a folder, sorted; links to folders are not followed, so no loop occurs."""
-
-    def unreadable(error: OSError) -> None:
-        found.fail(f"{error.filename}: {error.strerror}")
-
-    for parent, folders, files in os.walk(folder, onerror=unreadable):
-        folders[:] = sorted(
-            name for name in folders if not _skipped(os.path.join(parent, name), name, config, folder=True)
-        )
-        for name in sorted(files):
-            path = os.path.normpath(os.path.join(parent, name))
-            if name.endswith(".py") and os.path.isfile(path) and not _skipped(path, name, config):
-                yield path
-
-
-def _skipped(path: str, name: str, config: Config, *, folder: bool = False) -> bool:
-    if name.startswith(".") or excluded(config, path):
-        return True
-    return folder and os.path.exists(os.path.join(path, "pyvenv.cfg"))
 
 
 def _report(arguments: argparse.Namespace, result: CheckResult, diagnostics: Sequence[Diagnostic]) -> str:
@@ -333,7 +296,7 @@ def _undecided_lines(statistics: Statistics, locator: Locator, every_place: bool
 
 def _inspect(arguments: argparse.Namespace) -> int:
     targets = [_split_target(target) for target in arguments.targets]
-    config = _config(arguments, [path for path, _ in targets])
+    configs = _configs(arguments)
 
     from qlsp.engine import quant_map
     from qlsp.report import map as map_report
@@ -342,8 +305,8 @@ def _inspect(arguments: argparse.Namespace) -> int:
     complaints: list[str] = []
     failed = False
     for class_name in dict.fromkeys(name for _, name in targets):
-        files = collect([path for path, name in targets if name == class_name], config)
-        found = quant_map(_readable(files), config, class_name)
+        files = collect([path for path, name in targets if name == class_name], configs)
+        found = quant_map(_readable(files), configs, class_name)
         roots = list(dict.fromkeys([*roots, *found]))
         if class_name is not None and not found:
             files.fail(f"{class_name}: no model of this name")
@@ -379,6 +342,38 @@ def _split_target(target: str) -> tuple[str, str | None]:
     if colon and path and name.isidentifier() and not os.path.lexists(target):
         return path, name
     return target, None
+
+
+# config
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    if not os.path.lexists(arguments.path):
+        raise UsageError(f"{arguments.path}: no such file or folder")
+    resolved = _configs(arguments).resolved(arguments.path)
+    rows = list(_config_rows(resolved))
+    if arguments.output_format == "json":
+        values = {".".join(map(toml_key, key)): {"value": value, "origin": origin} for key, value, origin in rows}
+        file = str(resolved.file) if resolved.file else None
+        record = {"path": arguments.path, "file": file, "root": resolved.config.root, "values": values}
+        _write(json.dumps(record, indent=2) + "\n")
+        return OK
+    lines = [f"# {arguments.path}: {resolved.file or 'no configuration file'}"]
+    for key, value, origin in rows:
+        name = ".".join(map(toml_key, key))
+        lines.append(f"# {name} is not set" if value is None else f"{name} = {as_toml(value)}  # {origin}")
+    _write("".join(f"{line}\n" for line in lines))
+    return OK
+
+
+def _config_rows(resolved: Resolved) -> Iterator[tuple[tuple[str, ...], object, str]]:
+    """Key, value and origin; the names in a table are keys of their own."""
+    for key, value in values_of(resolved.config).items():
+        if isinstance(value, dict) and value:
+            for name, item in value.items():
+                yield (key, name), item, resolved.origin(key, name)
+        else:
+            yield (key,), value, resolved.origin(key)
 
 
 # explain

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +36,14 @@ DEFAULT_EXCLUDE = (
 
 
 class ConfigError(Exception):
-    """A configuration value that cannot be used; the message is one line for the user."""
+    """A configuration value that cannot be used; the message is one line for the user.
+
+    ``key`` is the key it is about, where the message does not say which file that stands in.
+    """
+
+    def __init__(self, message: str, key: str | None = None) -> None:
+        super().__init__(" ".join(message.split()))
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,17 @@ class Config:
     horizon: HorizonConfig = HorizonConfig()
     ops: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def of(self, path: str) -> Config:
+        """The configuration of a file of the run: this one."""
+        return self
+
+
+class Configs(Protocol):
+    """The configuration of each file of a run."""
+
+    def of(self, path: str) -> Config:
+        """The configuration of a file or a folder."""
+
 
 Reader = Callable[[str, object], Any]
 """Checks the value under a key (named for the message) and returns it as ``Config`` holds it."""
@@ -100,16 +122,34 @@ def _flag(key: str, value: object) -> bool:
     return value
 
 
-def _number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(key, "a number", value)
+def _cost(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise _wrong(key, "a number that is not negative", value)
     return float(value)
 
 
-def _strings(key: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong(key, "a list of strings", value)
-    return tuple(value)
+def _version(key: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"\d+(\.\w+)*([+-][\w.]+)?", value):
+        raise _wrong(key, 'a version as a string, such as "2.5"', value)
+    return value
+
+
+def _dotted(key: str, value: object) -> str:
+    if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):
+        raise _wrong(key, "a dotted name", value)
+    return value
+
+
+def _list_of(reader: Reader, what: str) -> Reader:
+    def read(key: str, value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise _wrong(key, f"a list of {what}", value)
+        return tuple(reader(key, item) for item in value)
+
+    return read
+
+
+_strings = _list_of(_string, "strings")
 
 
 def _one_of(*choices: str) -> Reader:
@@ -121,11 +161,11 @@ def _one_of(*choices: str) -> Reader:
     return read
 
 
-def _table_of(reader: Reader) -> Reader:
+def _table_of(reader: Reader, names: Reader = _string) -> Reader:
     def read(key: str, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise _wrong(key, "a table", value)
-        return {name: reader(f"{key}.{name}", item) for name, item in value.items()}
+        return {names(key, name): reader(f"{key}.{name}", item) for name, item in value.items()}
 
     return read
 
@@ -134,54 +174,104 @@ def _fail_on(key: str, value: object) -> Severity:
     return Severity(_one_of(*FAIL_ON)(key, value))
 
 
-_HORIZON: Mapping[str, Reader] = {
-    "version": _string,
-    "march": _string,
-    "prepare": _one_of("auto", "eager", "fx", "jit"),
-    "rescale-us": _number,
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the configuration: how its value is read, and what the documentation says about it."""
+
+    read: Reader
+    type: str
+    text: str
+    example: str
+
+
+_RULES = "list of rules"
+
+HORIZON: Mapping[str, Key] = {
+    "version": Key(_version, "string", "version of the plugin, where no file of the project pins it", '"2.3.6"'),
+    "march": Key(_string, "string", "the chip's micro-architecture", '"bayes"'),
+    "prepare": Key(
+        _one_of("auto", "eager", "fx", "jit"), "one of", "form of `prepare`, where no call in view shows it", '"fx"'
+    ),
+    "rescale-us": Key(_cost, "number", "cost of one rescale in microseconds, for the messages", "44"),
 }
+"""The keys under ``[tool.qlsp.horizon]``."""
 
 
 def _horizon(key: str, value: object) -> HorizonConfig:
     if not isinstance(value, dict):
         raise _wrong(key, "a table", value)
-    return HorizonConfig(**_read(value, _HORIZON, f"{key}."))
+    return HorizonConfig(**_read(value, HORIZON, f"{key}."))
 
 
-KEYS: Mapping[str, Reader] = {
-    "select": _strings,
-    "ignore": _strings,
-    "extend-select": _strings,
-    "per-file-ignores": _table_of(_strings),
-    "exclude": _strings,
-    "extend-exclude": _strings,
-    "respect-gitignore": _flag,
-    "src": _strings,
-    "environment": _string,
-    "roots": _strings,
-    "workflow": _one_of(*WORKFLOWS),
-    "mode": _one_of(*MODES),
-    "fail-on": _fail_on,
-    "severity": _table_of(_one_of(*FAIL_ON, "off")),
-    "fixable": _strings,
-    "unfixable": _strings,
-    "preview": _flag,
-    "torch": _string,
-    "qconfig-backend": _string,
-    "locale": _one_of("auto", "en", "zh-cn"),
-    "packages": _table_of(_string),
-    "horizon": _horizon,
-    "ops": _table_of(_string),
+KEYS: Mapping[str, Key] = {
+    "select": Key(_strings, _RULES, "rules to use", '["QL1", "quantstub-reused"]'),
+    "ignore": Key(_strings, _RULES, "rules not to use; of two selectors the more exact one wins", '["QL102"]'),
+    "extend-select": Key(_strings, _RULES, "rules to use besides `select`", '["QL102"]'),
+    "per-file-ignores": Key(
+        _table_of(_strings), "table", "pattern of paths to rules not to use there", '{ "tests/*" = ["QL1"] }'
+    ),
+    "exclude": Key(_strings, "list of patterns", "folders and files that are not searched", '["third_party"]'),
+    "extend-exclude": Key(_strings, "list of patterns", "the same, besides `exclude`", '["third_party"]'),
+    "respect-gitignore": Key(
+        _flag, "true or false", "leave out what `.gitignore` files name when folders are searched", "false"
+    ),
+    "src": Key(_strings, "list of folders", "where absolute imports of the project start from", '["src"]'),
+    "environment": Key(
+        _string,
+        "string",
+        "a virtual environment or interpreter whose installed packages are read (never imported)",
+        '".venv"',
+    ),
+    "roots": Key(
+        _list_of(_dotted, "dotted names"),
+        "list of classes",
+        "models to judge on their own, as `Net` or `package.module.Net`, although nothing in view prepares them",
+        '["models.net.Net"]',
+    ),
+    "workflow": Key(
+        _one_of(*WORKFLOWS), "one of", "how the models are quantized; `auto`: what the calls in view say", '"fx"'
+    ),
+    "mode": Key(
+        _one_of(*MODES), "one of", "post-training or quantization-aware training; `auto`: as above", '"qat"'
+    ),
+    "fail-on": Key(_fail_on, "one of", "`qlsp check` exits with 1 for findings of this severity or worse", '"error"'),
+    "severity": Key(
+        _table_of(_one_of(*FAIL_ON, "off")),
+        "table",
+        "rule to its severity: `error`, `warning`, `info` or `off`",
+        '{ QL901 = "off" }',
+    ),
+    "fixable": Key(_strings, _RULES, "rules whose fixes `--fix` may apply", '["QL1"]'),
+    "unfixable": Key(_strings, _RULES, "rules whose fixes it may not apply", '["QL102"]'),
+    "preview": Key(_flag, "true or false", "use preview rules too, without naming each", "true"),
+    "torch": Key(_version, "string", "version of torch; else that of the environment or a lock file", '"2.5"'),
+    "qconfig-backend": Key(_string, "string", "backend that fixes name where they add a qconfig", '"x86"'),
+    "locale": Key(_one_of("auto", "en", "zh-cn"), "one of", "language of the messages", '"zh-cn"'),
+    "packages": Key(
+        _table_of(_dotted, _dotted),
+        "table",
+        "package to the one it is a renamed copy of",
+        '{ my_plugin = "horizon_plugin_pytorch" }',
+    ),
+    "horizon": Key(
+        _horizon, "table", "what the source of a Horizon project does not say; keys below", '{ march = "bayes" }'
+    ),
+    "ops": Key(
+        _table_of(_dotted, _dotted),
+        "table",
+        "function or class to the torch operator it stands for; its body is not looked into",
+        '{ "my_ops.fused_add" = "torch.add" }',
+    ),
 }
-"""Every key under ``[tool.qlsp]``, and how its value is read."""
+"""Every key under ``[tool.qlsp]``."""
 
 
-def _read(table: Mapping[str, object], readers: Mapping[str, Reader], prefix: str = "") -> dict[str, Any]:
+def _read(table: Mapping[str, object], keys: Mapping[str, Key], prefix: str = "") -> dict[str, Any]:
     values = {}
     for key, value in table.items():
-        if key not in readers:
-            raise ConfigError(f"unknown key {prefix}{key}" + did_you_mean(key, readers, prefix))
-        values[key.replace("-", "_")] = readers[key](prefix + key, value)
+        if key not in keys:
+            raise ConfigError(f"unknown key {prefix}{key}" + did_you_mean(key, keys, prefix))
+        values[key.replace("-", "_")] = keys[key].read(prefix + key, value)
     return values
 
 
@@ -195,45 +285,146 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
 def from_options(
     isolated: bool = False, config_args: Sequence[str] = (), start: str | os.PathLike[str] = "."
 ) -> Config:
-    """The configuration of a run that checks ``start``.
+    """The configuration of a file or folder, see ``Resolver``."""
+    return Resolver(isolated, config_args).of(os.fspath(start))
 
-    ``config_args`` are the arguments of ``--config``: files, and ``KEY=VALUE`` with a dotted key under
-    ``[tool.qlsp]`` and a TOML value. Without a file, and unless ``isolated``, the nearest ``qlsp.toml`` or
-    ``pyproject.toml`` with ``[tool.qlsp]`` counts, looked for from ``start`` upwards.
+
+DEFAULT = "default"
+"""The origin of a value that nobody set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The configuration of a file, the configuration file it comes from, and where each value was set.
+
+    ``origins`` maps a key, or a key and the name in its table, to a file, an option or nothing (a default).
     """
-    inline = [argument for argument in config_args if "=" in argument and not os.path.isfile(argument)]
-    named = [argument for argument in config_args if argument not in inline]
-    if named and isolated:
-        raise ConfigError(f"--config {named[0]} cannot be used with --isolated")
-    if len(named) > 1:
-        raise ConfigError("--config names more than one file: " + ", ".join(named))
-    path = Path(named[0]) if named else None if isolated else find_file(start)
-    table: dict[str, object] = {}
-    if path is not None:
-        table = _file_table(path)
-        _checked(str(path), table)
-        table = _from_folder(path.parent, table)
-    for argument in inline:
-        override = _inline_table(argument)
-        _checked(f"--config {argument}", override)
-        table = _merged(table, override)
-    return Config(root=str(path.parent) if path else ".", **_read(table, KEYS))
+
+    config: Config
+    file: Path | None
+    origins: Mapping[tuple[str, ...], str]
+
+    def origin(self, *key: str) -> str:
+        """Where a value was set."""
+        return self.origins.get(key) or self.origins.get(key[:1]) or DEFAULT
+
+
+class Resolver:
+    """Finds the configuration of each file of a run.
+
+    The nearest ``qlsp.toml``, or ``pyproject.toml`` with ``[tool.qlsp]``, counts, looked for in the folder of the
+    file and in those above; it is not merged with others. ``config_args`` are the arguments of ``--config``:
+    one file that counts for all instead, and any number of ``KEY=VALUE`` with a dotted key under ``[tool.qlsp]``
+    and a TOML value. Above these stand ``overrides``: names of options with the fields and values they set.
+    ``check`` may refuse a configuration by raising ``ConfigError``.
+    """
+
+    def __init__(
+        self,
+        isolated: bool = False,
+        config_args: Sequence[str] = (),
+        overrides: Mapping[str, tuple[str, object]] | None = None,
+        check: Callable[[Config], None] | None = None,
+    ) -> None:
+        self._inline = [argument for argument in config_args if _is_inline(argument)]
+        named = [argument for argument in config_args if argument not in self._inline]
+        if named and isolated:
+            raise ConfigError(f"--config {named[0]} cannot be used with --isolated")
+        if len(named) > 1:
+            raise ConfigError("--config names more than one file: " + ", ".join(named))
+        self._named = Path(named[0]) if named else None
+        self._isolated = isolated
+        self._overrides = dict(overrides or {})
+        self._check = check
+        self._tables = [(f"--config {argument}", _inline_table(argument)) for argument in self._inline]
+        for where, table in self._tables:
+            _checked(where, table)
+        self._by_path: dict[str, Resolved] = {}
+        self._by_folder: dict[Path, Path | None] = {}
+        self._by_file: dict[Path | None, Resolved] = {}
+
+    def of(self, path: str) -> Config:
+        """The configuration of a file or a folder."""
+        return self.resolved(path).config
+
+    def resolved(self, path: str) -> Resolved:
+        """The same, with the origin of each value."""
+        if path not in self._by_path:
+            file = self._named if self._named or self._isolated else self._nearest(_folder(path))
+            if file not in self._by_file:
+                self._by_file[file] = self._load(file)
+            self._by_path[path] = self._by_file[file]
+        return self._by_path[path]
+
+    def _nearest(self, folder: Path) -> Path | None:
+        if folder not in self._by_folder:
+            own = _file_in(folder)
+            if own is None and folder.parent != folder:
+                own = self._nearest(folder.parent)
+            self._by_folder[folder] = own
+        return self._by_folder[folder]
+
+    def _load(self, file: Path | None) -> Resolved:
+        table: dict[str, object] = {}
+        origins: dict[tuple[str, ...], str] = {}
+        if file is not None:
+            table = _file_table(file)
+            _checked(str(file), table)
+            table = _from_folder(file.parent, table)
+            _note(origins, table, str(file))
+        for where, override in self._tables:
+            table = _merged(table, override)
+            _note(origins, override, where)
+        config = Config(root=str(file.parent) if file else ".", **_read(table, KEYS))
+        for option, (name, value) in self._overrides.items():
+            config = replace(config, **{name: value})  # type: ignore[arg-type]
+            origins[(name.replace("_", "-"),)] = option
+        if self._check is not None:
+            try:
+                self._check(config)
+            except ConfigError as error:
+                prefix = _origin_of(error, origins, file)
+                raise ConfigError(f"{prefix}{error}") from None
+        return Resolved(config, file, origins)
+
+
+def _is_inline(argument: str) -> bool:
+    return "=" in argument and not os.path.isfile(argument)
+
+
+def _note(origins: dict[tuple[str, ...], str], table: Mapping[str, object], where: str) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            origins.update({(key, name): where for name in value})
+        else:
+            origins[(key,)] = where
+
+
+def _origin_of(error: ConfigError, origins: Mapping[tuple[str, ...], str], file: Path | None) -> str:
+    """The file an error is about, if the value that it names was set there."""
+    keys = {key[0] for key, where in origins.items() if file is not None and where == str(file)}
+    return f"{file}: " if error.key in keys else ""
 
 
 def find_file(start: str | os.PathLike[str]) -> Path | None:
     """The nearest configuration file of a path: its own folder first, then the folders above."""
+    folder = _folder(os.fspath(start))
+    return next((found for each in (folder, *folder.parents) if (found := _file_in(each))), None)
+
+
+def _folder(path: str) -> Path:
+    """The folder to start from. A link to a file belongs to the folder in which the link is."""
     try:
-        here = Path(start).resolve()
-    except (OSError, RuntimeError):
-        return None
-    for folder in (here, *here.parents):
-        own = folder / "qlsp.toml"
-        if own.is_file():
-            return own
-        shared = folder / "pyproject.toml"
-        if shared.is_file() and "qlsp" in _tool(_load(shared)):
-            return shared
-    return None
+        return Path(path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))).resolve()
+    except (OSError, RuntimeError, ValueError):
+        return Path().resolve()
+
+
+def _file_in(folder: Path) -> Path | None:
+    own, shared = folder / "qlsp.toml", folder / "pyproject.toml"
+    if os.path.isfile(own):
+        return own
+    return shared if os.path.isfile(shared) and "qlsp" in _tool(_load(shared)) else None
 
 
 def _from_folder(folder: Path, table: Mapping[str, object]) -> dict[str, object]:
@@ -266,14 +457,14 @@ def _load(path: Path) -> dict[str, object]:
         return _parse(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
 def _inline_table(argument: str) -> dict[str, object]:
     try:
         return _parse(argument)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         key, _, value = (part.strip() for part in argument.partition("="))
         hint = f'; a string needs quotes: {key} = "{value}"' if value and value[0].isalpha() else ""
         raise ConfigError(f"--config {argument}: {error}{hint}") from error
@@ -389,11 +580,68 @@ def _names(config: Config, pattern: str, relative: str) -> bool:
 
 
 def _relative(path: str, root: str) -> str:
+    folder, name = os.path.split(os.path.abspath(path))
     try:
-        relative = os.path.relpath(path, root)
+        relative = os.path.relpath(os.path.join(_real(folder), name), _real(os.path.abspath(root)))
     except ValueError:  # another drive
         relative = path
     return relative.replace(os.sep, "/")
+
+
+@lru_cache(maxsize=4096)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def require_known(config: Config, rules: Iterable[RuleIdentity]) -> None:
+    """Refuse a configuration with a selector that is about no rule."""
+    rules = list(rules)
+    for key, selector in selectors_of(config):
+        if not any(matches(selector, rule) for rule in rules):
+            known = [word for rule in rules for word in (rule.code, rule.name)]
+            raise ConfigError(f"unknown rule {selector} in {key}" + did_you_mean(selector, known), key)
+
+
+def fixable(config: Config, rule: RuleIdentity) -> bool:
+    """May fixes of the rule be applied? The most exact selector decides; ``unfixable`` wins a tie."""
+    return _strength(config.fixable, rule) > _strength(config.unfixable, rule)
+
+
+def values_of(config: Config) -> dict[str, object]:
+    """Every key with its value, as TOML and JSON can hold them; tables are dictionaries."""
+    values: dict[str, object] = {}
+    for key in KEYS:
+        value = getattr(config, key.replace("-", "_"))
+        if isinstance(value, HorizonConfig):
+            value = {name: getattr(value, name.replace("-", "_")) for name in HORIZON}
+        values[key] = _plain(value)
+    return values
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def as_toml(value: object) -> str:
+    """A value on one line of TOML."""
+    if isinstance(value, Mapping):
+        pairs = (f"{toml_key(name)} = {as_toml(item)}" for name, item in value.items() if item is not None)
+        inner = ", ".join(pairs)
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_toml, value))}]"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_key(name: str) -> str:
+    """A key of TOML, quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else as_toml(name)
 
 
 def selectors_of(config: Config) -> list[tuple[str, str]]:

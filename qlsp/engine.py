@@ -5,20 +5,30 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from qlsp import suppress
 from qlsp.analysis.facts import Context, Facts, ScriptFacts
 from qlsp.analysis.interpreter import Interpreter
-from qlsp.analysis.program import ModuleModel
+from qlsp.analysis.program import LIBRARIES, ModuleModel
+from qlsp.analysis.roots import Settings, judge, look
 from qlsp.analysis.roots import View as ModuleView
-from qlsp.analysis.roots import judge, look
 from qlsp.analysis.scales import Scales, describe
+from qlsp.backends.spec import Backend
 from qlsp.backends.torch_eager import EAGER
-from qlsp.config import Config, RuleIdentity, selected, severity_of
+from qlsp.config import (
+    Config,
+    ConfigError,
+    Configs,
+    RuleIdentity,
+    did_you_mean,
+    require_known,
+    selected,
+    severity_of,
+)
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, NoFix, Related, Severity, Suppressed
 from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
@@ -83,23 +93,24 @@ class Analysis:
 
 def check(
     paths: Sequence[str],
-    config: Config,
+    configs: Configs,
     texts: Mapping[str, str] | None = None,
     named: Collection[str] = (),
 ) -> CheckResult:
-    """Check files. ``texts`` gives the content of files that are not (or not yet) on disk; ``named`` are the
+    """Check files; findings are judged by the configuration of the file they are in, models by that of the file
+    that shows them in use. ``texts`` gives the content of files that are not (or not yet) on disk; ``named`` are the
     files that the user named one by one: their syntax is checked even if nothing in them is about
     quantization."""
-    analysis = analyze(paths, config, texts)
-    findings, crashed = _run_rules(analysis, config)
+    analysis = analyze(paths, configs, texts)
+    findings, crashed = _run_rules(analysis, configs)
     wanted = set(paths)
     findings = [found for found in findings if found.diagnostic.place.path in wanted]
-    findings.extend(_Found(problem) for problem in _file_problems(analysis, config, named))
-    findings = [each for found in findings if (each := _configured(found, config)) is not None]
+    findings.extend(_Found(problem) for problem in _file_problems(analysis, configs, named))
+    findings = [each for found in findings if (each := _configured(found, configs)) is not None]
     unique = {found.key: found for found in sorted(findings, key=_importance)}
     unfixed = sorted(unique.values(), key=lambda f: (f.key[0], f.key[1].start, f.key[2]))
     everything, broken = _with_fixes(analysis, unfixed)
-    ordered, hidden = _without_ignored(analysis, everything, config)
+    ordered, hidden = _without_ignored(analysis, everything, configs)
     counts = Counter(d.code for d in ordered)
     flagged = [*ordered, *(each.diagnostic for each in hidden)]
     statistics = collect(analysis.modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER)
@@ -123,9 +134,10 @@ class _Found:
         return self.diagnostic.place.path, self.diagnostic.place.span, self.diagnostic.code
 
 
-def _configured(found: _Found, config: Config) -> _Found | None:
+def _configured(found: _Found, configs: Configs) -> _Found | None:
     """The finding as the configuration wants it: left out for this file, or of another severity."""
     diagnostic = found.diagnostic
+    config = configs.of(diagnostic.place.path)
     meta = next(rule.meta for rule in all_rules() if rule.meta.code == diagnostic.code)
     if not selected(config, meta, diagnostic.place.path):
         return None
@@ -136,7 +148,7 @@ def _configured(found: _Found, config: Config) -> _Found | None:
 
 
 def _without_ignored(
-    analysis: Analysis, diagnostics: Sequence[Diagnostic], config: Config
+    analysis: Analysis, diagnostics: Sequence[Diagnostic], configs: Configs
 ) -> tuple[list[Diagnostic], list[Suppressed]]:
     """What stays where ignore comments are honoured, those that ignore nothing added, and what they hide."""
     rules = [rule.meta for rule in all_rules()]
@@ -152,10 +164,10 @@ def _without_ignored(
     crashed = {value for d in diagnostics if d.code == "QL003" for key, value in d.message.params if key == "rule"}
 
     def switched(path: str, rule: RuleIdentity) -> bool:
-        return rule.name not in crashed and selected(config, rule, path)
+        return rule.name not in crashed and selected(configs.of(path), rule, path)
 
     unused = suppressions.unused(kept, switched, _Coverage(analysis).judged)
-    configured = [each.diagnostic for d in unused if (each := _configured(_Found(d), config)) is not None]
+    configured = [each.diagnostic for d in unused if (each := _configured(_Found(d), configs)) is not None]
     also_kept, also_hidden = suppressions.apply(configured)
     return sorted([*kept, *also_kept], key=_order), sorted([*hidden, *also_hidden], key=lambda s: _order(s.diagnostic))
 
@@ -177,6 +189,8 @@ class _Coverage:
                 self.blind[facts.context.span.path] = True
             if facts.context.workflow is not Workflow.NONE:
                 self.reached.update((call.span.path, call.span.unit) for call in facts.op_calls.values())
+        for script in analysis.scripts:
+            self.reached.update((event.span.path, event.span.unit) for event in script.events)
 
     def judged(self, path: str, segment: int, offset: int) -> bool:
         """True outside functions and classes, and in those that a model in view runs; never in a file with a
@@ -184,7 +198,7 @@ class _Coverage:
         syntax = self.analysis.loaded[path].syntax
         if path not in self.blind:
             self.blind[path] = bool(syntax.problems())
-        if self.blind[path]:
+        if self.blind[path] or self.analysis.crashes:
             return False
         units = (u for u in syntax.units if u.segment == segment and u.start <= offset <= u.end)
         unit = next(units, None)
@@ -220,9 +234,9 @@ def _with_fixes(analysis: Analysis, findings: Sequence[_Found]) -> tuple[list[Di
 _ORDER = {Applicability.SAFE: 0, Applicability.UNSAFE: 1, Applicability.DISPLAY: 2}
 
 
-def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None) -> Analysis:
+def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | None = None) -> Analysis:
     """Read the files and interpret every root in them."""
-    project = Project(config.src, texts)
+    project = Project(lambda path: configs.of(path).src, texts)
     analysis = Analysis(project)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     loaded = analysis.loaded
@@ -234,11 +248,13 @@ def analyze(paths: Sequence[str], config: Config, texts: Mapping[str, str] | Non
     views: list[ModuleView] = []
     for path in relevant(loaded):
         module = analysis.modules[path] = loaded[path]
-        view = _guarded(analysis, path, partial(look, Interpreter(project, EAGER), module))
+        config = configs.of(path)
+        settings = Settings(_workflow(config), _mode(config), config.roots)
+        view = _guarded(analysis, path, partial(look, Interpreter(project, _backend(config)), module, settings))
         if view is not None:
             views.append(view)
             analysis.scripts.append(view.machine.script)
-    for path, run in judge(views, _workflow(config), _mode(config)):
+    for path, run in judge(views):
         facts = _guarded(analysis, path, run)
         if facts is not None:
             analysis.facts.append(facts)
@@ -254,6 +270,53 @@ def _guarded(analysis: Analysis, path: str, work: Callable[[], T]) -> T | None:
         return None
 
 
+def _distinct(configs: Configs, paths: Iterable[str]) -> list[Config]:
+    """The configurations of a run, each once."""
+    return list({id(config): config for config in map(configs.of, paths)}.values())
+
+
+@lru_cache(maxsize=16)
+def _renamed(renames: tuple[tuple[str, str], ...]) -> Backend:
+    return replace(EAGER, renames=renames)
+
+
+def _backend(config: Config) -> Backend:
+    """The table, with the names that the configuration gives to its packages and operators."""
+    renames = (*config.packages.items(), *config.ops.items())
+    return _renamed(renames) if renames else EAGER
+
+
+def validate(config: Config) -> None:
+    """Refuse a configuration that names rules, packages or operators which do not exist."""
+    require_known(config, [rule.meta for rule in all_rules()])
+    for name, package in config.packages.items():
+        if package.partition(".")[0] not in LIBRARIES:
+            hint = did_you_mean(package, LIBRARIES)
+            raise ConfigError(f"packages.{name}: no table is about {package}" + hint, "packages")
+    for name, target in config.ops.items():
+        canonical = EAGER.canonical(target)
+        if not any(canonical in known for known in _operators()):
+            hint = did_you_mean(target, [each for known in _operators() for each in known])
+            raise ConfigError(f"ops.{name}: no operator is called {target}" + hint, "ops")
+
+
+def _operators() -> tuple[Collection[str], ...]:
+    return EAGER.functions, EAGER.modules, EAGER.functional_classes
+
+
+def with_ignores(result: CheckResult) -> Iterator[tuple[Source, int]]:
+    """The files with an ignore comment for each finding that one can hide, and the number of comments."""
+    rules = [rule.meta for rule in all_rules()]
+    for path in dict.fromkeys(diagnostic.place.path for diagnostic in result.diagnostics):
+        source = result.sources.get(path)
+        if source is None:
+            continue
+        own = [diagnostic for diagnostic in result.diagnostics if diagnostic.place.path == path]
+        edits = suppress.ignore_edits(suppress.read(source, rules), own)
+        if edits:
+            yield suppress.changed(source, edits), len(edits)
+
+
 def _workflow(config: Config) -> Workflow | None:
     return None if config.workflow == "auto" else Workflow(config.workflow)
 
@@ -262,7 +325,7 @@ def _mode(config: Config) -> Mode:
     return Mode.UNKNOWN if config.mode == "auto" else Mode(config.mode)
 
 
-def _run_rules(analysis: Analysis, config: Config) -> tuple[list[_Found], bool]:
+def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool]:
     found = [
         _Found(
             Diagnostic(
@@ -280,8 +343,9 @@ def _run_rules(analysis: Analysis, config: Config) -> tuple[list[_Found], bool]:
     everywhere = tuple(analysis.facts)
     subjects: list[tuple[Facts, ScriptFacts | None]] = [(facts, None) for facts in everywhere]
     subjects.extend((_empty(script), script) for script in analysis.scripts if script.events)
+    every = _distinct(configs, analysis.loaded)
     for rule in all_rules():
-        if rule.check is None or not selected(config, rule.meta):
+        if rule.check is None or not any(selected(config, rule.meta) for config in every):
             continue
         for facts, script in subjects:
             context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script)
@@ -324,10 +388,8 @@ def _crash(analysis: Analysis, rule: Rule, facts: Facts, error: Exception) -> Di
     return Diagnostic("QL003", "rule-crashed", message, Severity.ERROR, place)
 
 
-def _file_problems(analysis: Analysis, config: Config, named: Collection[str]) -> list[Diagnostic]:
+def _file_problems(analysis: Analysis, configs: Configs, named: Collection[str]) -> list[Diagnostic]:
     meta = next(rule.meta for rule in all_rules() if rule.meta.code == "QL001")
-    if not selected(config, meta):
-        return []
     found = []
     for path, error in analysis.unreadable.items():
         message = Message.of("unreadable-file", error=error)
@@ -342,9 +404,9 @@ def _file_problems(analysis: Analysis, config: Config, named: Collection[str]) -
     return found
 
 
-def quant_map(paths: Sequence[str], config: Config, class_name: str | None = None) -> tuple[MapRoot, ...]:
+def quant_map(paths: Sequence[str], configs: Configs, class_name: str | None = None) -> tuple[MapRoot, ...]:
     """The quantization map of every eager root in the files, or of one class."""
-    analysis = analyze(paths, config)
+    analysis = analyze(paths, configs)
     indexes: dict[str, LineIndex] = {}
 
     def locate(span: SpanId) -> tuple[Place, tuple[int, int], tuple[int, int], str]:
@@ -399,10 +461,10 @@ def pieces(analysis: Analysis, path: str) -> tuple[Piece, ...]:
 
 
 def reveal(
-    paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None
+    paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | None = None
 ) -> list[tuple[str, int, str]]:
     """What ``reveal_quant`` calls show: (path, row, text), in order of place."""
-    analysis = analyze(paths, config, texts)
+    analysis = analyze(paths, configs, texts)
     found: dict[tuple[str, int], set[str]] = {}
     for facts in analysis.facts:
         scales = Scales(facts)

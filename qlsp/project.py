@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from qlsp.analysis.program import LIBRARIES, ModuleModel
 from qlsp.syntax.parse import parse_file
 from qlsp.text import Source, SourceError, read_source
 
+
 class Project:
     """Finds and parses files. ``dependencies`` records, per analysed file, every module name that was asked
     for and the file it led to, so that a change can be traced to the results it touches."""
 
-    def __init__(self, src: Sequence[str] = (), texts: Mapping[str, str] | None = None) -> None:
-        self.src = tuple(src)
+    def __init__(
+        self, src: Callable[[str], Sequence[str]] | None = None, texts: Mapping[str, str] | None = None
+    ) -> None:
+        """``src`` gives the folders where absolute imports of a file start from, besides its own."""
+        self.src = src or (lambda importer: ())
         self.texts = dict(texts or {})
         self.sources: dict[str, Source] = {}
         self.dependencies: dict[str, dict[str, str | None]] = {}
@@ -84,7 +88,7 @@ class Project:
         if root != directory and os.path.basename(root) == "site-packages":
             package = os.path.relpath(directory, root).split(os.sep)[0]
             return (root,) if top == package else ()
-        roots.extend(folder for folder in self.src if folder not in roots)
+        roots.extend(folder for folder in self.src(importer) if folder not in roots)
         return tuple(roots)
 
     def _search(self, module: str, roots: tuple[str, ...]) -> str | None:

@@ -197,5 +197,15 @@ def encode(source: Source) -> bytes:
         raise SourceError(f"cannot be encoded: {_one_line(str(error))}") from error
 
 
+def write_source(source: Source) -> None:
+    """Write a source of one segment back to its file, with its encoding and byte order mark."""
+    data = encode(source)
+    try:
+        Path(source.path).write_bytes(data)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SourceError(f"cannot be written: {_one_line(reason)}") from error
+
+
 def _one_line(message: str) -> str:
     return " ".join(message.split())

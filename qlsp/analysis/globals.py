@@ -36,6 +36,8 @@ class Globals(Machine):
         if running is not None and name in running:
             return running[name]
         key = (module.path, name)
+        if self.backend.renamed(f"{module.name}.{name}"):
+            return Symbol(self.backend.canonical(f"{module.name}.{name}"))
         if key not in self._globals:
             self._globals[key] = Unknown(f"'{name}' refers to itself")
             self._globals[key] = self._compute(module, name)
@@ -118,6 +120,8 @@ class Globals(Machine):
 
     def qualified(self, name: str, importer: ModuleModel) -> Value:
         """What a dotted name stands for: something of the project, else the library's canonical name."""
+        if self.backend.renamed(name):
+            return Symbol(self.backend.canonical(name))
         parts = name.split(".")
         for length in range(len(parts), 0, -1):
             module = self.finder.find(".".join(parts[:length]), importer.path)

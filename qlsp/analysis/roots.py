@@ -49,6 +49,16 @@ class Evidence:
     eager_unknown: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says about the models of a file; ``roots`` are classes to be judged on their own,
+    by name or by qualified name."""
+
+    workflow: Workflow | None = None
+    mode: Mode = Mode.UNKNOWN
+    roots: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class View:
     """One file of a run: its interpreter, an instance of each of its model classes, what its entries show."""
@@ -57,20 +67,19 @@ class View:
     module: ModuleModel
     models: list[tuple[ClassValue, Ref, State]]
     evidence: Evidence
+    settings: Settings = Settings()
 
 
-def look(machine: Interpreter, module: ModuleModel) -> View:
+def look(machine: Interpreter, module: ModuleModel, settings: Settings | None = None) -> View:
     """Run the entries of a file and build its models."""
     evidence = Evidence()
-    machine.script.vendor = _uses_vendor(module)
+    machine.script.vendor = _uses_vendor(machine, module)
     functions, classes = _definitions(machine, module)
     _entries(machine, module, functions, classes, evidence)
-    return View(machine, module, _models(machine, classes), evidence)
+    return View(machine, module, _models(machine, classes), evidence, settings or Settings())
 
 
-def judge(
-    views: Sequence[View], workflow: Workflow | None, mode: Mode
-) -> Iterator[tuple[str, Callable[[], Facts]]]:
+def judge(views: Sequence[View]) -> Iterator[tuple[str, Callable[[], Facts]]]:
     """Every root of the files as (path, analysis to run); what one file does with a class counts in all of
     them."""
     _class_roots(views)
@@ -85,8 +94,8 @@ def judge(
             context = Context(
                 _class_name(candidate.cls),
                 candidate.span,
-                _front_end(view.module, candidate, workflow),
-                mode if mode is not Mode.UNKNOWN else candidate.mode,
+                _front_end(view, candidate),
+                view.settings.mode if view.settings.mode is not Mode.UNKNOWN else candidate.mode,
                 candidate.where,
                 candidate.assumed,
             )
@@ -94,19 +103,20 @@ def judge(
             yield view.module.path, run
 
 
-def _front_end(module: ModuleModel, candidate: Candidate, configured: Workflow | None) -> Workflow:
+def _front_end(view: View, candidate: Candidate) -> Workflow:
     """The configured front end; else that of the calls in view, or of a vendor whose plugin is imported."""
     if candidate.workflow is Workflow.NONE:
         return Workflow.NONE
-    if configured is not None:
-        return configured
-    if _uses_vendor(module):
+    if view.settings.workflow is not None:
+        return view.settings.workflow
+    if _uses_vendor(view.machine, view.module):
         return Workflow.HORIZON
     return candidate.workflow
 
 
-def _uses_vendor(module: ModuleModel) -> bool:
-    return any(target.partition(".")[0] in VENDORS for target in module.imports.values())
+def _uses_vendor(machine: Interpreter, module: ModuleModel) -> bool:
+    names = map(machine.backend.canonical, module.imports.values())
+    return any(name.partition(".")[0] in VENDORS for name in names)
 
 
 def _class_name(cls: ClassValue | Symbol) -> str:
@@ -270,7 +280,7 @@ def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[Class
 
 
 def _class_roots(views: Sequence[View]) -> None:
-    """Classes with stubs that no model class in view builds and no script uses."""
+    """Classes with stubs that no model class in view builds and no script uses, and those the user names."""
     seen = {span for view in views for span in view.evidence.seen}
     bases = {span for view in views for span in _base_classes(view)}
     built: dict[SpanId, set[SpanId]] = {}
@@ -280,14 +290,23 @@ def _class_roots(views: Sequence[View]) -> None:
     model_spans = {cls.span for view in views for cls, _, _ in view.models}
     for view in views:
         for cls, ref, state in view.models:
-            if cls.span in seen or cls.span in bases or built.get(cls.span, set()) & model_spans:
+            if cls.span in seen:
                 continue
-            if not view.machine.owns_stub(ref, state):
-                continue
+            if not _is_named(view, cls):
+                if cls.span in bases or built.get(cls.span, set()) & model_spans:
+                    continue
+                if not view.machine.owns_stub(ref, state):
+                    continue
             traced = view.evidence.traced_unknown and not view.evidence.eager_unknown
             front_end = Workflow.FX if traced else Workflow.EAGER
             candidate = Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True)
             view.evidence.candidates.append(candidate)
+
+
+def _is_named(view: View, cls: ClassValue) -> bool:
+    """Does the configuration name the class as a root?"""
+    name = cls.name.rpartition(".")[2]
+    return name in view.settings.roots or f"{view.module.name}.{name}" in view.settings.roots
 
 
 def _base_classes(view: View) -> set[SpanId]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +30,8 @@ class LifecycleRow:
 @dataclass(frozen=True)
 class Backend:
     """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
-    matching prefix wins and is applied once. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
+    matching prefix wins and is applied once. ``renames`` are a user's: names that stand for names of the table,
+    whatever else they are. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
     classes and functions that return one."""
 
     name: str
@@ -39,6 +41,7 @@ class Backend:
     lifecycle: tuple[LifecycleRow, ...] = ()
     qconfigs: tuple[str, ...] = ()
     qconfig_makers: tuple[str, ...] = ()
+    renames: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def functions(self) -> dict[str, OpSpec]:
@@ -74,13 +77,28 @@ class Backend:
     def _prefixes(self) -> dict[str, str]:
         return dict(self.aliases)
 
+    @cached_property
+    def _renames(self) -> dict[str, str]:
+        return dict(self.renames)
+
+    def renamed(self, name: str) -> bool:
+        """Does the user say that a qualified name stands for one of the table?"""
+        return bool(self._renames) and _replaced(name, self._renames) is not None
+
     def canonical(self, name: str) -> str:
         """The canonical spelling of a qualified name: ``torch.quantization.QuantStub`` is
         ``torch.ao.quantization.QuantStub``."""
-        parts = name.split(".")
-        for length in range(len(parts), 0, -1):
-            target = self._prefixes.get(".".join(parts[:length]))
-            if target is not None:
-                rest = parts[length:]
-                return ".".join([target, *rest]) if rest else target
-        return name
+        if self._renames:
+            name = _replaced(name, self._renames) or name
+        return _replaced(name, self._prefixes) or name
+
+
+def _replaced(name: str, prefixes: Mapping[str, str]) -> str | None:
+    """The name with its longest known prefix replaced, None if it has none."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        target = prefixes.get(".".join(parts[:length]))
+        if target is not None:
+            rest = parts[length:]
+            return ".".join([target, *rest]) if rest else target
+    return None

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from qlsp.cli import collect
 from qlsp.config import Config
+from qlsp.discover import collect
 from qlsp.engine import CheckResult, check
 from qlsp.text import LineIndex
 

@@ -7,14 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qlsp import __version__, cli, engine
-from qlsp.config import Config
+from qlsp.config import Config, Configs
 from qlsp.diagnostics import Diagnostic, Message, Severity
 from qlsp.engine import Analysis, CheckResult
 from qlsp.project import Project
@@ -46,13 +46,22 @@ class FakeEngine:
         self.roots: list[MapRoot] = []
         self.paths: list[str] = []
         self.texts: dict[str, str] = {}
-        self.config = Config()
+        self.configs: Configs = Config()
         self.class_names: list[str | None] = []
 
+    @property
+    def config(self) -> Config:
+        """The configuration of the working directory."""
+        return self.configs.of(".")
+
     def check(
-        self, paths: Sequence[str], config: Config, texts: Mapping[str, str] | None = None
+        self,
+        paths: Sequence[str],
+        configs: Configs,
+        texts: Mapping[str, str] | None = None,
+        named: Collection[str] = (),
     ) -> CheckResult:
-        self.paths, self.config, self.texts = list(paths), config, dict(texts or {})
+        self.paths, self.configs, self.texts = list(paths), configs, dict(texts or {})
         message = Message.of("cat-scale-from", owner="conv")
         diagnostics = tuple(
             Diagnostic("QL101", "cat-mixed-scales", message, severity, Place(paths[0], Span(0, 1)))
@@ -69,9 +78,9 @@ class FakeEngine:
         return CheckResult(diagnostics, sources, statistics, self.crashed, Analysis(Project()))
 
     def quant_map(
-        self, paths: Sequence[str], config: Config, class_name: str | None = None
+        self, paths: Sequence[str], configs: Configs, class_name: str | None = None
     ) -> tuple[MapRoot, ...]:
-        self.paths, self.config = list(paths), config
+        self.paths, self.configs = list(paths), configs
         self.class_names.append(class_name)
         return tuple(root for root in self.roots if class_name in (None, root.name))
 

@@ -109,7 +109,7 @@ def test_a_later_value_wins_and_tables_are_merged() -> None:
         ('completely-else = "1"', "unknown key completely-else"),
         ('select = "QL1"', "select: expected a list of strings, got 'QL1'"),
         ("select = [1]", "select: expected a list of strings"),
-        ("torch = 2.13", "torch: expected a string, got 2.13"),
+        ("torch = 2.13", "torch: expected a version as a string, such as \"2.5\", got 2.13"),
         ('preview = "yes"', "preview: expected true or false"),
         ("horizon.rescale-us = true", "horizon.rescale-us: expected a number"),
         ('horizon.prepare = "qat"', 'horizon.prepare: expected one of "auto", "eager", "fx", "jit"'),
