@@ -70,6 +70,7 @@ MESSAGES: dict[str, str] = {
     "fix-doubt-unknown-use": "no root in view uses `{root}`, so its inputs are not known",
     "fix-doubt-unknown-input": "an input may be float in `{root}`, where a quantized concatenation raises",
     "fix-doubt-unseen-base": "a base class of `{model}` is not in view and may have an attribute of this name",
+    "fix-doubt-passes": "the list is as long as the loop is in the code in view; a longer one would be cut off",
     "fix-doubt-children": "code in view lists the children of models, and this adds one",
     "fix-doubt-checkpoint": "code in view loads a checkpoint after prepare, and its keys change",
     # quantstub-reused
@@ -85,6 +86,7 @@ MESSAGES: dict[str, str] = {
         " tensors are concatenated first and quantized once, which is right for both."
     ),
     "fix-own-stub": "Give this tensor a stub of its own, `{stub}` (new keys in prepared checkpoints)",
+    "fix-stub-for-each-pass": "Give every pass of the loop a stub of its own (new keys in prepared checkpoints)",
     "fix-own-stub-and-join": (
         "Give this tensor a stub of its own, `{stub}`, and concatenate with a FloatFunctional (new keys in prepared"
         " checkpoints)"

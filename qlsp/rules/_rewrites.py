@@ -125,6 +125,63 @@ def quantized_everywhere(ctx: RuleContext, span: SpanId, doubts: Doubts) -> None
                     raise NoFix(f"an input is float in {facts.context.root}")
 
 
+def require_stub_call(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> str:
+    """The attribute of a call ``self.stub(...)`` that is a stub itself in every context, not a block that holds one."""
+    attribute = edit.receiver_attribute(span)
+    for facts, call in uses(ctx, span):
+        owner, receiver = facts.submodules.get(call.owner or 0), facts.submodules.get(call.receiver or 0)
+        if owner is None or receiver is None or owner.path != f"{receiver.path}.{attribute}".lstrip("."):
+            raise NoFix("not the call of the receiver's own stub")
+    return attribute
+
+
+def require_direct_call(ctx: RuleContext, span: SpanId) -> None:
+    """The call is that of a stub in every context, not that of a library container with a stub in it."""
+    for facts, call in uses(ctx, span):
+        owner = facts.submodules.get(call.owner or 0)
+        if owner is None:
+            raise NoFix("the stub is no registered module")
+        parent, dot, _ = owner.path.rpartition(".")
+        outer = next((each for each in facts.submodules.values() if each.path == parent), None)
+        library = outer is None or "." in outer.cls
+        if not owner.path.endswith("]") and library and (dot or outer is not None):
+            raise NoFix("the call of a container")
+
+
+def one_for_each_pass(ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: str, constructor: str) -> str:
+    """A ModuleList with an object for each pass of the loop around a call, and the name of a pass's object.
+
+    The number of passes is what every context shows; a longer list would be cut off, so this is never SAFE.
+    """
+    heads: set[SpanId] = set()
+    lengths: set[int] = set()
+    for facts in ctx.everywhere:
+        passes: dict[tuple[object, ...], list[int]] = {}
+        for call in facts.op_calls.values():
+            if call.span == span:
+                if call.loop or not call.path:
+                    raise NoFix("a loop of unknown length")
+                heads.add(call.path[-1][0])
+                passes.setdefault((call.receiver, call.path[:-1]), []).append(call.path[-1][1])
+        receivers = [receiver for receiver, _ in passes]
+        if len(set(receivers)) != len(receivers):
+            raise NoFix("one object runs the loop several times")
+        lengths.update(max(numbers) + 1 for numbers in passes.values())
+    if len(heads) != 1 or len(lengths) != 1:
+        raise NoFix("loops of different lengths")
+    loop = edit.loop(span, heads.pop())
+    method = edit.method(span)
+    path = method.cls.unit.path
+    spelled = edit.spell(path, constructor)
+    modules = edit.spell(path, "torch.nn.ModuleList")
+    name = edit.add_line(span, f"{hint}s", f"{modules}([{spelled}() for _ in range({lengths.pop()})])")
+    local = edit.local_name(span, hint)
+    target = loop.target.text if loop.target.name is not None else f"({loop.target.text})"
+    edit.replace(loop.target.place, f"{local}, {target}")
+    edit.replace(loop.iterable.place, f"zip({method.receiver}.{name}, {loop.iterable.text})")
+    return local
+
+
 # --- R1: an observer for the concatenation --------------------------------------------------------------------
 
 
@@ -138,17 +195,19 @@ def with_functional(ctx: RuleContext, call: OpCall) -> Fix:
 def add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
     """The edits of R1."""
     method = edit.method(call.span)
-    if edit.repeats(call.span):
-        raise NoFix("a concatenation in a loop")
     require_eager(ctx, call.span, doubts)
     require_converted_receiver(ctx, call.span)
-    require_one_call(ctx, call.span)
     quantized_everywhere(ctx, call.span, doubts)
     doubt_the_class(edit, method, doubts)
     site = plain_cat(edit, call)
     _as_cat(ctx, edit, call, site)
-    name = edit.add_submodule(call.span, "cat", FLOAT_FUNCTIONAL)
-    edit.replace(site.function, f"{method.receiver}.{name}.cat")
+    if edit.repeats(call.span):
+        functional = one_for_each_pass(ctx, edit, call.span, "cat", FLOAT_FUNCTIONAL)
+        doubts.add(Message.of("fix-doubt-passes"))
+    else:
+        require_one_call(ctx, call.span)
+        functional = f"{method.receiver}.{edit.add_submodule(call.span, 'cat', FLOAT_FUNCTIONAL)}"
+    edit.replace(site.function, f"{functional}.cat")
 
 
 def plain_cat(edit: EditBuilder, call: OpCall) -> CallAt:
@@ -244,10 +303,17 @@ def add_one_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doub
             raise NoFix(f"{facts.context.root} is for another front end")
     require_one_call(ctx, call.span)
     tensors = site.argument(0, "tensors")
-    if tensors is None or tensors.elements is None or len(tensors.elements) != len(stubs):
+    if tensors is None:
+        raise NoFix("no tensors")
+    if tensors.each is not None and len({stub.span for stub in stubs}) == 1:
+        stubs = stubs[:1]
+        elements: tuple[Expression, ...] = (tensors.each,)
+    elif tensors.elements is not None and len(tensors.elements) == len(stubs):
+        elements = tensors.elements
+    else:
         raise NoFix("a list that is not written out")
-    names = []
-    for element, stub in zip(tensors.elements, stubs, strict=True):
+    names: list[str] = []
+    for element, stub in zip(elements, stubs, strict=True):
         if edit.method(stub.span).function.node is not method.function.node:
             raise NoFix("a stub called in another method")
         names.append(edit.receiver_attribute(stub.span))

@@ -65,6 +65,7 @@ from qlsp.analysis.scales import Scales
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
 from qlsp.rules._rewrites import (
+    QUANT_STUB,
     Doubts,
     call_of,
     dequant_stub,
@@ -72,7 +73,10 @@ from qlsp.rules._rewrites import (
     join_cats,
     quantized_everywhere,
     require_converted_receiver,
+    require_direct_call,
     require_eager,
+    require_one_call,
+    require_stub_call,
 )
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import Domain, Tensor
@@ -110,6 +114,7 @@ def _removed(ctx: RuleContext, call: OpCall) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     require_eager(ctx, call.span, doubts)
     quantized_everywhere(ctx, call.span, doubts)
+    require_direct_call(ctx, call.span)
     site = edit.call(call.span)
     if len(site.arguments) != 1:
         raise NoFix("a stub call with other than one argument")
@@ -117,8 +122,8 @@ def _removed(ctx: RuleContext, call: OpCall) -> Fix:
     if join_cats(ctx, edit, call, doubts):
         title = Message.of("fix-remove-stub-and-join", stub=site.spelling or "the QuantStub")
     edit.unwrap_call(call.span)
-    with contextlib.suppress(NoFix):  # somebody else's stub stays, unused
-        edit.remove_submodule(edit.method(call.span).cls, edit.receiver_attribute(call.span))
+    with contextlib.suppress(NoFix):  # a stub that is nobody's attribute stays, unused
+        edit.remove_submodule(edit.method(call.span).cls, require_stub_call(ctx, edit, call.span))
     return doubts.fix(edit, title, Message.of("fix-remove-stub-reason"))
 
 
@@ -126,12 +131,16 @@ def _dequantized(ctx: RuleContext, call: OpCall) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     require_eager(ctx, call.span, doubts)
     require_converted_receiver(ctx, call.span)
+    require_one_call(ctx, call.span)
+    stub = require_stub_call(ctx, edit, call.span)
     method = edit.method(call.span)
     doubt_the_class(edit, method, doubts)
     site = edit.call(call.span)
     if len(site.arguments) != 1 or site.arguments[0].star:
         raise NoFix("a stub call with other than one argument")
     dequant = dequant_stub(ctx, edit, call)
+    if edit.uses_of(method.cls, stub) > 2:
+        edit.replace(site.function, f"{method.receiver}.{edit.add_submodule(call.span, stub, QUANT_STUB, near=stub)}")
     edit.wrap(site.arguments[0].value.place, f"{method.receiver}.{dequant}(", ")")
     reason = Message.of("fix-dequantize-first-reason")
     doubts.add(reason)

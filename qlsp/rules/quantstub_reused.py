@@ -80,10 +80,12 @@ from qlsp.rules._rewrites import (
     call_of,
     doubt_the_class,
     join_cats,
+    one_for_each_pass,
     raw_cats,
     require_converted_receiver,
     require_eager,
     require_one_call,
+    require_stub_call,
     uses,
     with_one_stub,
 )
@@ -116,11 +118,8 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
 def _own_stub(ctx: RuleContext, call: OpCall) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     method = edit.method(call.span)
-    if edit.repeats(call.span):
-        raise NoFix("a stub call in a loop")
     require_eager(ctx, call.span, doubts)
     require_converted_receiver(ctx, call.span)
-    require_one_call(ctx, call.span)
     doubt_the_class(edit, method, doubts)
     for facts, use in uses(ctx, call.span):
         stub, owner = facts.submodules.get(use.owner or 0), facts.submodules.get(use.receiver or 0)
@@ -131,6 +130,13 @@ def _own_stub(ctx: RuleContext, call: OpCall) -> Fix:
         raise NoFix("a stub call with other than one argument")
     value = site.arguments[0].value.name
     attribute = (site.spelling or "quant").rpartition(".")[2]
+    if edit.repeats(call.span):
+        require_stub_call(ctx, edit, call.span)
+        edit.replace(site.function, one_for_each_pass(ctx, edit, call.span, attribute, QUANT_STUB))
+        doubts.add(Message.of("fix-doubt-passes"))
+        join_cats(ctx, edit, call, doubts)
+        return doubts.fix(edit, Message.of("fix-stub-for-each-pass"), Message.of("fix-own-stub-reason"))
+    require_one_call(ctx, call.span)
     hint = f"{attribute}_{value}" if value is not None and "." not in value else attribute
     name = edit.add_submodule(call.span, hint, QUANT_STUB, near=attribute)
     joins = join_cats(ctx, edit, call, doubts)

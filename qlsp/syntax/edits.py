@@ -34,7 +34,7 @@ import libcst as cst
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import Unit, walk
-from qlsp.syntax.view import At, ClassAt, Family, MethodAt, NodeKey, CodeView, parsed
+from qlsp.syntax.view import At, ClassAt, CodeView, Family, MethodAt, NodeKey, parsed
 from qlsp.text import Edit, Place, Span
 
 Target = NodeKey | Place
@@ -64,13 +64,24 @@ class Expression:
 
 @dataclass(frozen=True)
 class ArgumentAt:
-    """An argument of a call. ``elements`` are the members of a list or tuple that is written out."""
+    """An argument of a call. ``elements`` are the members of a list or tuple that is written out, ``each`` is the
+    member of a list comprehension."""
 
     value: Expression
     keyword: str | None
     keyword_place: Place | None
     star: str
     elements: tuple[Expression, ...] | None
+    each: Expression | None = None
+
+
+@dataclass(frozen=True)
+class LoopAt:
+    """The head of a ``for`` loop or of a comprehension."""
+
+    at: At
+    target: Expression
+    iterable: Expression
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,42 @@ class EditBuilder:
     def repeats(self, key: NodeKey) -> bool:
         """True if a node stands in a loop or a comprehension of its function."""
         return self.view.repeats(self.view.at(key))
+
+    def loop(self, key: NodeKey, head: NodeKey) -> LoopAt:
+        """The loop or comprehension with this head, if it is the only one of the function around a node."""
+        at, wanted = self.view.at(key), self.view.at(head)
+        found = None
+        inner = at.node
+        for node in self.view.ancestors(at):
+            if isinstance(node, (cst.FunctionDef, cst.Lambda)):
+                break
+            if isinstance(node, cst.While) or isinstance(node, (cst.For, cst.CompFor)) and inner is node.iter:
+                raise NoFix("a loop without a head, or the head itself")
+            if isinstance(node, cst.For):
+                loop: cst.For | cst.CompFor = node
+            elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+                loop = node.for_in
+                if loop.inner_for_in is not None:
+                    raise NoFix("a comprehension with two loops")
+            else:
+                inner = node
+                continue
+            inner = node
+            if found is not None or loop is not wanted.node or loop.asynchronous is not None:
+                raise NoFix("a loop in a loop")
+            found = loop
+        if found is None:
+            raise NoFix("not in this loop")
+        target, iterable = (self._expression(At(at.unit, node)) for node in (found.target, found.iter))
+        return LoopAt(At(at.unit, found), target, iterable)
+
+    def local_name(self, key: NodeKey, hint: str) -> str:
+        """A name that the function around a node does not use."""
+        function = self.view.function(self.view.at(key))
+        if function is None:
+            raise NoFix("not in a function")
+        names = {node.value for node in walk(function.node) if isinstance(node, cst.Name)}
+        return _unused(hint, names | set(self.view.file(key.path).imports))
 
     def qualified(self, path: str, name: str | None) -> str | None:
         """What an imported dotted name of a file stands for."""
@@ -530,7 +577,10 @@ class EditBuilder:
                 elements = tuple(self._expression(At(at.unit, member.value)) for member in members)
         keyword = node.keyword.value if node.keyword is not None else None
         place = At(at.unit, node.keyword).place if node.keyword is not None else None
-        return ArgumentAt(value, keyword, place, node.star, elements)
+        each = None
+        if isinstance(node.value, (cst.ListComp, cst.GeneratorExp)):
+            each = self._expression(At(at.unit, node.value.elt))
+        return ArgumentAt(value, keyword, place, node.star, elements, each)
 
     def _call(self, at: At) -> CallAt:
         assert isinstance(at.node, cst.Call)
