@@ -72,7 +72,8 @@ class Interpreter(Lifecycle):
         self.executed: set[SpanId] = set()
         self.pending: list[tuple[int, frozenset[SpanId]]] = []
         self.constructed: set[SpanId] = set()
-        self.loose = False
+        self.outside: set[int] = set()
+        self.loose = self.elsewhere = False
 
     # --- calls that the tool itself looks for -------------------------------------------------------
 
@@ -187,7 +188,7 @@ class Interpreter(Lifecycle):
                 arguments.keywords.setdefault(name, Argument(value))
             arguments.more = more
             self.frame = None
-            self.loose = receiver is not None and self._configured_elsewhere(model)
+            self.elsewhere = receiver is not None and self._configured_elsewhere(model)
             self.call_function(function, receiver, arguments, None, state)
         except LIMITS:
             pass
@@ -224,7 +225,7 @@ class Interpreter(Lifecycle):
             state = State()
             ref = self.build(cls, state)
             if ref is not None:
-                self.handed |= self.submodules_of(ref, state) | {ref.oid}
+                self.outside |= self._reach(ref, state)
                 self._run_entry(self.function_value(method), ref, state)
         self.created, self.events = [], []
 
@@ -252,7 +253,7 @@ class Interpreter(Lifecycle):
             cls = self.eval(hint, state)
             if isinstance(cls, ClassValue) and self.is_model_class(cls):
                 value = self.instantiate(cls, Arguments(), None, state)
-                self.handed |= self._reach(value, state)
+                self.outside |= self._reach(value, state)
                 arguments.keywords[parameter.name.value] = Argument(value)
         return arguments
 

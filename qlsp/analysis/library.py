@@ -21,6 +21,7 @@ from qlsp.values.value import (
     Super,
     Symbol,
     Tensor,
+    TupleValue,
     Unknown,
     Value,
 )
@@ -111,6 +112,7 @@ TENSOR_NUMBER_METHODS = frozenset(
 INTEGER_CREATORS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
 PREDICATES = frozenset({"torch.is_tensor", "torch.jit.is_scripting", "torch.jit.is_tracing"})
 DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
+PARAMETER_LISTS = {"parameters": False, "buffers": False, "named_parameters": True, "named_buffers": True}
 NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
 
 Q = "torch.ao.quantization."
@@ -414,6 +416,8 @@ class Library(BuiltinCalls):
             value = handler(ref, instance, arguments, state)
             if value is not None:
                 return value
+        if name in PARAMETER_LISTS:
+            return self.parameter_list(name, state)
         if name in NAMED_LISTS:
             return self._module_list(ref, instance, name, state)
         if name in ("keys", "values", "items") and base == "torch.nn.ModuleDict":
@@ -478,9 +482,13 @@ class Library(BuiltinCalls):
         self.native_init(ref, "torch.nn.ModuleDict", arguments, state)
         return Const(None)
 
-    def _module_list(self, ref: Ref, instance: Instance, name: str, state: State) -> Value:
-        from qlsp.values.value import TupleValue
+    def parameter_list(self, name: str, state: State) -> Value:
+        """The parameters or buffers of a module: an unknown number of tensors."""
+        tensor = self.marked_many(self.unknown_tensor("a parameter"))
+        element = TupleValue((Unknown("the name of a parameter"), tensor)) if PARAMETER_LISTS[name] else tensor
+        return self.allocate(state, ListObject(None, element))
 
+    def _module_list(self, ref: Ref, instance: Instance, name: str, state: State) -> Value:
         found: list[tuple[str, Value]] = []
         if name.endswith("modules"):
             self._all_modules(ref, "", state, found, set())
@@ -501,8 +509,6 @@ class Library(BuiltinCalls):
                 self._all_modules(value, f"{prefix}.{name}" if prefix else name, state, found, seen)
 
     def _dict_view(self, instance: Instance, name: str, state: State) -> Value:
-        from qlsp.values.value import TupleValue
-
         pairs = [(Const(key), value) for key, value in instance.attributes.items() if key != "qconfig"]
         if name == "keys":
             return TupleValue(tuple(key for key, _ in pairs))

@@ -20,7 +20,7 @@ from qlsp.analysis.facts import (
     ScriptFacts,
     StrayAttribute,
 )
-from qlsp.analysis.library import RETURN_SELF, Library
+from qlsp.analysis.library import PARAMETER_LISTS, RETURN_SELF, Library
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.program import ClassModel, FunctionModel, ModuleModel
 from qlsp.backends.spec import LifecycleRow
@@ -132,10 +132,12 @@ class Lifecycle(Library):
     entry: int
     lineage: dict[int, int]
     handed: set[int]
+    outside: set[int]
     assigned: set[int]
     executed: set[SpanId]
     constructed: set[SpanId]
     loose: bool
+    elsewhere: bool
     on_demand: int
     optional: int
     pending: list[tuple[int, frozenset[SpanId]]]
@@ -143,7 +145,7 @@ class Lifecycle(Library):
     def begin_entry(self) -> None:
         """A script, a function or a method starts: nothing is known of what ran before it."""
         self.entry += 1
-        self.loose = False
+        self.loose = self.elsewhere = False
         self.assigned, self.executed, self.pending = set(), set(), []
 
     def settle_entry(self) -> None:
@@ -189,6 +191,8 @@ class Lifecycle(Library):
         """A copy of a model that unknown code has had in its hands is as unknown as the model."""
         if original in self.handed or original in self.static_heap:
             self.handed.add(copy)
+        if original in self.outside:
+            self.outside.add(copy)
 
     def origin_of(self, oid: int) -> int:
         """The object that life-cycle calls made an object from, itself if none did."""
@@ -283,7 +287,7 @@ class Lifecycle(Library):
                 return found
             if found is not QconfigState.ABSENT and doubt is not QconfigState.MAYBE:
                 doubt = found
-        if self.loose:
+        if self.loose or (self.elsewhere and doubt is None):
             return QconfigState.MAYBE
         return doubt if doubt is not None else QconfigState.ABSENT
 
@@ -296,6 +300,8 @@ class Lifecycle(Library):
             return QconfigState.ABSENT
         if thing.attributes.get("qconfig", NONE) != NONE:
             return QconfigState.SET
+        if oid in self.outside:
+            return QconfigState.OUTSIDE
         if "qconfig" in dict(thing.arguments) or ".qat." in thing.cls.name:
             return QconfigState.SET
         classes = []
@@ -440,7 +446,7 @@ class Lifecycle(Library):
         value = super().call(function, arguments, node, state)
         if isinstance(function, (FunctionValue, Bound)) and self._decorated(function):
             self._hand_over([value, *_values(arguments)], function.name, state)
-        return self._same_model(function, value, node)
+        return self._same_model(function, value, node, state)
 
     def _call_options(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value:
         self.optional += 1
@@ -449,11 +455,13 @@ class Lifecycle(Library):
         finally:
             self.optional -= 1
 
-    def _same_model(self, function: Value, value: Value, node: cst.Call) -> Value:
-        """``model.eval()`` of an unknown model is that model."""
+    def _same_model(self, function: Value, value: Value, node: cst.Call, state: State) -> Value:
+        """``model.eval()`` of an unknown model is that model; ``model.parameters()`` are tensors."""
         if not (isinstance(function, Unknown) and isinstance(node.func, cst.Attribute)):
             return value
         name, symbol = node.func.attr.value, function.symbol
+        if name in PARAMETER_LISTS:
+            return self.parameter_list(name, state)
         if name in RETURN_SELF and symbol is not None and len(symbol) > 2 and symbol[-2:] == (".", name):
             return Unknown(function.reason, symbol[:-2])
         return value

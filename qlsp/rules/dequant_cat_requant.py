@@ -78,14 +78,7 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
 
 def _dequantized(ctx: RuleContext, call: OpCall) -> bool:
     """Does every operand come straight out of a DeQuantStub, in every alternative?"""
-    stubs = [other for other in ctx.facts.op_calls.values() if other.spec.role is Role.DEQUANTIZE]
-    numbers = {
-        operand.value.number
-        for stub in stubs
-        for alternative in stub.alternatives
-        for operand in alternative.operands
-        if isinstance(operand.value, Tensor) and operand.value.domain is Domain.QUANTIZED
-    }
+    numbers = _left(ctx)
     operands = [operand.value for alternative in call.alternatives for operand in alternative.operands]
     several = all(len(alternative.operands) > 1 or call.open for alternative in call.alternatives)
     return several and all(
@@ -93,10 +86,22 @@ def _dequantized(ctx: RuleContext, call: OpCall) -> bool:
     )
 
 
+def _left(ctx: RuleContext) -> set[int]:
+    """The numbers of tensors that leave the quantized region through a DeQuantStub."""
+    return {
+        operand.value.number
+        for call in ctx.facts.op_calls.values()
+        if call.spec.role is Role.DEQUANTIZE
+        for alternative in call.alternatives
+        for operand in alternative.operands
+        if isinstance(operand.value, Tensor) and operand.value.domain is Domain.QUANTIZED
+    }
+
+
 def _only_requantized(ctx: RuleContext, call: OpCall) -> bool:
     """Is a QuantStub that convert swaps the only one to use the result?"""
     numbers = {tensor.number for alternative in call.alternatives for tensor in _tensors(alternative.output)}
-    if any(tensor.number in numbers for tensor in _returned(ctx)):
+    if any(tensor.number in numbers - _left(ctx) for tensor in _returned(ctx)):
         return False
     users = [other for other in ctx.facts.op_calls.values() if other is not call and _uses(other, numbers)]
     return bool(users) and all(user.spec.role is Role.QUANTIZE and user.converted for user in users)

@@ -63,7 +63,11 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     script = ctx.script
     if script is None or script.vendor:
         return
-    early = {event.span for index, event in assignments(script) if not prepared_before(script, index)}
+    early = {
+        event.span
+        for index, event in assignments(script)
+        if moved_after(script, index, Stage.PREPARE) and not prepared_before(script, index)
+    }
     seen = set()
     for index, event in assignments(script):
         if event.span in seen or event.span in early:

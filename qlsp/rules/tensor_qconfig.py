@@ -83,7 +83,10 @@ def _kind(event: QconfigAssignment, lazy: bool) -> str | None:
 
 def _elsewhere(script: ScriptFacts, event: QconfigAssignment, kind: str) -> bool:
     """Does another run give this line something else than a tensor, or reach it outside of forward?"""
-    others = (e for e in script.events if isinstance(e, QconfigAssignment) and e.span == event.span)
-    if kind == "tensor-qconfig":
-        return any(other.target is not QconfigTarget.TENSOR for other in others)
-    return any(not other.in_forward for other in others)
+    modules = (QconfigTarget.MODULE, QconfigTarget.LEAF)
+    others = [
+        other
+        for other in script.events
+        if isinstance(other, QconfigAssignment) and other.span == event.span and other.target in modules
+    ]
+    return any(kind == "tensor-qconfig" or not other.in_forward for other in others)
