@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ("--isolated", "--output-format", "json")
 
 
@@ -20,16 +21,16 @@ class InspectError(Exception):
 
 def inspect_file(path: Path, *, in_process: bool = True) -> dict[str, Any]:
     """The `inspect` map of one file."""
-    output = _call([str(path)]) if in_process else _spawn([str(path)])
-    return _parsed(output)
+    paths = [str(path.resolve())]
+    return _parsed(_call(paths) if in_process else _spawn(paths))
 
 
 def inspect_files(paths: Sequence[Path], *, in_process: bool = True) -> list[dict[str, Any]]:
     """The `inspect` map of each file; out of process, one process serves them all."""
     if in_process:
         return [inspect_file(path) for path in paths]
-    whole = _parsed(_spawn([str(path) for path in paths]))
-    names = {str(path): index for index, path in enumerate(paths)}
+    names = {str(path.resolve()): index for index, path in enumerate(paths)}
+    whole = _parsed(_spawn(list(names)))
     maps: list[dict[str, Any]] = [{"roots": []} for _ in paths]
     for root in whole["roots"]:
         maps[names[root["filename"]]]["roots"].append(root)
@@ -49,7 +50,7 @@ def _call(paths: Sequence[str]) -> str:
 
 def _spawn(paths: Sequence[str]) -> str:
     command = [sys.executable, "-m", "qlsp", "inspect", *paths, *OPTIONS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode != 0:
         raise InspectError(f"exit status {done.returncode}: {done.stderr.strip()}")
     return done.stdout
