@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qlsp import __version__
@@ -91,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--stdin-filename", metavar="PATH", help="the file that standard input stands for")
     _add_selection_options(check)
+    check.add_argument("--fix", action="store_true", help="apply safe fixes to the files")
+    check.add_argument("--unsafe-fixes", action="store_true", help="with --fix or --diff: unsafe fixes too")
+    check.add_argument("--fix-only", action="store_true", help="apply fixes and report nothing that is left")
+    check.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    check.add_argument("--show-fixes", action="store_true", help="list on stderr the fixes that were made")
     check.add_argument("--exit-zero", action="store_true", help="exit 0 although there are findings")
     check.add_argument(
         "--output-format",
@@ -167,6 +172,9 @@ def _names(value: str) -> tuple[str, ...]:
 def _check(arguments: argparse.Namespace) -> int:
     if STDIN not in arguments.paths and arguments.stdin_filename is not None:
         raise UsageError("--stdin-filename needs - among the paths")
+    fixing = arguments.fix or arguments.fix_only or arguments.diff
+    if fixing and arguments.add_ignore:
+        raise UsageError("--add-ignore cannot be used with fixes")
     if STDIN in arguments.paths and arguments.add_ignore:
         raise UsageError("--add-ignore cannot change standard input")
     configs = _configs(arguments)
@@ -181,12 +189,23 @@ def _check(arguments: argparse.Namespace) -> int:
     from qlsp.engine import check
 
     paths = [*texts, *(path for path in files.paths if path not in texts)]
-    result = check(paths, configs, texts, files.named | set(texts))
+    if fixing:
+        result, changed = _fix(arguments, paths, configs, files, texts)
+        if arguments.diff or arguments.fix_only:
+            _complain_lines(f"qlsp: {line}" for line in files.complaints)
+            if result.crashed or files.failed:
+                return FAILED
+            return FINDINGS if arguments.diff and changed and not arguments.exit_zero else OK
+    else:
+        result = check(paths, configs, texts, files.named | set(texts))
     if arguments.add_ignore and _add_ignores(result, files):
         result = check(paths, configs, texts, files.named | set(texts))
     diagnostics = [*unreadable, *result.diagnostics]
     report = _report(arguments, result, diagnostics)
-    _write(report, arguments.output_file)
+    if fixing and texts and arguments.output_file is None:
+        _complain_lines(report.splitlines())
+    else:
+        _write(report, arguments.output_file)
     if arguments.statistics:
         _complain_lines(_statistics_lines(result, arguments.verbose))
     for line in files.complaints:
@@ -218,6 +237,49 @@ def _rules() -> tuple[Rule, ...]:
     from qlsp.rules.api import all_rules
 
     return all_rules()
+
+
+def _fix(
+    arguments: argparse.Namespace,
+    paths: Sequence[str],
+    configs: Resolver,
+    files: Collection,
+    texts: Mapping[str, str],
+) -> tuple[CheckResult, bool]:
+    """Apply fixes, or show them as a diff. The result is that of the fixed files; True if any file changes."""
+    from qlsp.engine import check
+    from qlsp.fixing import fix_files, fix_texts
+    from qlsp.report import changes
+
+    named = files.named | set(texts)
+    if arguments.diff:
+        fixed = fix_texts(paths, configs, texts, arguments.unsafe_fixes, named)
+    else:
+        written = fix_files(paths, configs, arguments.unsafe_fixes, named, texts)
+        fixed = written.fixed
+    sources, result = fixed.before.sources, fixed.after
+    if arguments.diff:
+        _write("".join(changes.diff(path, sources[path].text, text) for path, text in sorted(fixed.texts.items())))
+    else:
+        for path, text in texts.items():
+            _write(fixed.texts.get(path, text))
+        for line in written.failures:
+            files.fail(line)
+        if written.failures:
+            result = check(paths, configs, texts, named)
+    for one in fixed.broken:
+        files.fail(f"{one.diagnostic.place.path}: a fix of {one.diagnostic.code} gave no Python, please report it")
+    if not fixed.settled:
+        files.fail("the fixes did not come to an end, please report it")
+    if arguments.show_fixes:
+        _complain_lines(changes.applied((one.diagnostic, one.fix) for one in fixed.applied))
+    done = "would be fixed" if arguments.diff else "fixed"
+    _complain(f"{_count(len(fixed.applied), 'finding')} {done} in {_count(len(fixed.texts), 'file')}")
+    return result, bool(fixed.texts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _add_ignores(result: CheckResult, files: Collection) -> bool:
@@ -265,6 +327,7 @@ def _report(arguments: argparse.Namespace, result: CheckResult, diagnostics: Seq
 
 
 def _statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
+    from qlsp.report.changes import share
     from qlsp.report.layout import Locator
 
     statistics = result.statistics
@@ -274,6 +337,10 @@ def _statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
     yield from _undecided_lines(statistics, Locator(result.sources), every_place)
     counts = ", ".join(f"{code} {count}" for code, count in sorted(statistics.findings.items()))
     yield f"findings: {counts or 'none'}"
+    shares = share(result.diagnostics)
+    if shares:
+        shown = (f"{code} {some} of {found} ({safe} safe)" for code, (found, some, safe) in sorted(shares.items()))
+        yield f"findings with a fix: {', '.join(shown)}"
 
 
 def _undecided_lines(statistics: Statistics, locator: Locator, every_place: bool) -> Iterator[str]:

@@ -356,7 +356,11 @@ def test_statistics_go_to_stderr(fake: FakeEngine, project: Path, capsys: Any) -
         "  and 2 more (-v lists them)",
         "undecided: 1 cat: rare",
     ]
-    assert lines[-2:] == ["undecided: 4 more reasons (-v lists them)", "findings: QL101 1"]
+    assert lines[-3:] == [
+        "undecided: 4 more reasons (-v lists them)",
+        "findings: QL101 1",
+        "findings with a fix: QL101 0 of 1 (0 safe)",
+    ]
     assert cli.main(["check", "--statistics", "-v"]) == 1
     assert capsys.readouterr().err.count("  net.py:1:5") == 18
 
