@@ -176,12 +176,18 @@ def _fail_on(key: str, value: object) -> Severity:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the configuration: how its value is read, and what the documentation says about it."""
+    """A key of the configuration: how its value is read, and what the documentation says about it. ``type``
+    names what a value is where it is none of ``choices``."""
 
     read: Reader
     type: str
     text: str
     example: str
+    choices: tuple[str, ...] = ()
+
+
+def _choice(choices: tuple[str, ...], text: str, example: str, read: Reader | None = None) -> Key:
+    return Key(read or _one_of(*choices), "one of", text, example, choices)
 
 
 _RULES = "list of rules"
@@ -189,10 +195,10 @@ _RULES = "list of rules"
 HORIZON: Mapping[str, Key] = {
     "version": Key(_version, "string", "version of the plugin, where no file of the project pins it", '"2.3.6"'),
     "march": Key(_string, "string", "the chip's micro-architecture", '"bayes"'),
-    "prepare": Key(
-        _one_of("auto", "eager", "fx", "jit"), "one of", "form of `prepare`, where no call in view shows it", '"fx"'
+    "prepare": _choice(
+        ("auto", "eager", "fx", "jit"), "form of `prepare`, where no call in view shows it", '"fx"'
     ),
-    "rescale-us": Key(_cost, "number", "cost of one rescale in microseconds, for the messages", "44"),
+    "rescale-us": Key(_cost, "number", "cost of one rescale in microseconds, for the messages", "30"),
 }
 """The keys under ``[tool.qlsp.horizon]``."""
 
@@ -205,8 +211,8 @@ def _horizon(key: str, value: object) -> HorizonConfig:
 
 KEYS: Mapping[str, Key] = {
     "select": Key(_strings, _RULES, "rules to use", '["QL1", "quantstub-reused"]'),
-    "ignore": Key(_strings, _RULES, "rules not to use; of two selectors the more exact one wins", '["QL102"]'),
-    "extend-select": Key(_strings, _RULES, "rules to use besides `select`", '["QL102"]'),
+    "ignore": Key(_strings, _RULES, "rules not to use; of two selectors the more exact one wins", '["QL201"]'),
+    "extend-select": Key(_strings, _RULES, "rules to use besides `select`", '["QL201"]'),
     "per-file-ignores": Key(
         _table_of(_strings), "table", "pattern of paths to rules not to use there", '{ "tests/*" = ["QL1"] }'
     ),
@@ -228,25 +234,23 @@ KEYS: Mapping[str, Key] = {
         "models to judge on their own, as `Net` or `package.module.Net`, although nothing in view prepares them",
         '["models.net.Net"]',
     ),
-    "workflow": Key(
-        _one_of(*WORKFLOWS), "one of", "how the models are quantized; `auto`: what the calls in view say", '"fx"'
+    "workflow": _choice(WORKFLOWS, "how the models are quantized; `auto`: what the calls in view say", '"fx"'),
+    "mode": _choice(MODES, "post-training or quantization-aware training; `auto`: as above", '"qat"'),
+    "fail-on": _choice(
+        FAIL_ON, "`qlsp check` exits with 1 for findings of this severity or worse", '"error"', _fail_on
     ),
-    "mode": Key(
-        _one_of(*MODES), "one of", "post-training or quantization-aware training; `auto`: as above", '"qat"'
-    ),
-    "fail-on": Key(_fail_on, "one of", "`qlsp check` exits with 1 for findings of this severity or worse", '"error"'),
     "severity": Key(
         _table_of(_one_of(*FAIL_ON, "off")),
         "table",
         "rule to its severity: `error`, `warning`, `info` or `off`",
-        '{ QL901 = "off" }',
+        '{ QL201 = "info" }',
     ),
     "fixable": Key(_strings, _RULES, "rules whose fixes `--fix` may apply", '["QL1"]'),
-    "unfixable": Key(_strings, _RULES, "rules whose fixes it may not apply", '["QL102"]'),
+    "unfixable": Key(_strings, _RULES, "rules whose fixes it may not apply", '["QL201"]'),
     "preview": Key(_flag, "true or false", "use preview rules too, without naming each", "true"),
     "torch": Key(_version, "string", "version of torch; else that of the environment or a lock file", '"2.5"'),
     "qconfig-backend": Key(_string, "string", "backend that fixes name where they add a qconfig", '"x86"'),
-    "locale": Key(_one_of("auto", "en", "zh-cn"), "one of", "language of the messages", '"zh-cn"'),
+    "locale": _choice(("auto", "en", "zh-cn"), "language of the messages", '"zh-cn"'),
     "packages": Key(
         _table_of(_dotted, _dotted),
         "table",

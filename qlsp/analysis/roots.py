@@ -304,9 +304,10 @@ def _class_roots(views: Sequence[View]) -> None:
 
 
 def _is_named(view: View, cls: ClassValue) -> bool:
-    """Does the configuration name the class as a root?"""
+    """Does the configuration name the class as a root? Folders above the package may be part of the name."""
     name = cls.name.rpartition(".")[2]
-    return name in view.settings.roots or f"{view.module.name}.{name}" in view.settings.roots
+    qualified = f".{view.module.name}.{name}"
+    return any(root == name or f".{root}".endswith(qualified) for root in view.settings.roots)
 
 
 def _base_classes(view: View) -> set[SpanId]:

@@ -1,4 +1,5 @@
-"""``python -m qlsp.dev.docs``: write ``docs/rules/`` from the docstrings of the rules.
+"""``python -m qlsp.dev.docs``: write ``docs/rules/`` from the docstrings of the rules, and the tables of
+``docs/configuration.md`` from the keys of the configuration.
 
 With ``--check`` nothing is written, and the exit status is 1 where a page is not what it should be.
 """
@@ -7,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from qlsp.config import HORIZON, KEYS, Config, Key, as_toml, values_of
 from qlsp.report.page import as_markdown, summary
 from qlsp.rules.api import all_rules
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
+CONFIGURATION = FOLDER.parent / "configuration.md"
 
 
 def pages() -> dict[str, str]:
@@ -53,6 +56,31 @@ def write(folder: Path) -> list[str]:
     return changed
 
 
+def configuration(text: str) -> str:
+    """The page about the configuration with its tables as they should be."""
+    values = values_of(Config())
+    horizon = values["horizon"]
+    assert isinstance(horizon, dict)
+    for name, keys, defaults in (("keys", KEYS, values), ("horizon", HORIZON, horizon)):
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        before, found, rest = text.partition(start)
+        _, found_too, after = rest.partition(end)
+        if not (found and found_too):
+            raise ValueError(f"the page lacks {start.strip()} or {end}")
+        text = before + start + _key_table(keys, defaults) + end + after
+    return text
+
+
+def _key_table(keys: Mapping[str, Key], defaults: Mapping[str, object]) -> str:
+    rows = ["| key | value | default | example | |", "|---|---|---|---|---|"]
+    for name, key in keys.items():
+        default = defaults[name]
+        shown = "-" if default is None or name == "horizon" else f"`{as_toml(default)}`"
+        kind = ", ".join(f"`{choice}`" for choice in key.choices) or key.type
+        rows.append(f"| `{name}` | {kind} | {shown} | `{key.example}` | {key.text} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
 def _text(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
@@ -63,6 +91,11 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 for a difference")
     arguments = parser.parse_args(argv)
     changed = differences(FOLDER) if arguments.check else write(FOLDER)
+    page = CONFIGURATION.read_text(encoding="utf-8")
+    if configuration(page) != page:
+        changed.append(f"../{CONFIGURATION.name}")
+        if not arguments.check:
+            CONFIGURATION.write_text(configuration(page), encoding="utf-8", newline="\n")
     for name in changed:
         print(("out of date: " if arguments.check else "wrote ") + str(FOLDER / name))
     return 1 if arguments.check and changed else 0

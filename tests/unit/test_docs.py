@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from qlsp.config import HORIZON, KEYS, Config, Resolver
 from qlsp.dev import docs, new_rule
+from qlsp.engine import validate
 from qlsp.messages.en import MESSAGES
 from qlsp.rules.api import Rule, all_rules
 
@@ -24,6 +26,29 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def test_rule_pages_are_current() -> None:
     assert docs.differences(docs.FOLDER) == [], "run python -m qlsp.dev.docs"
+
+
+def test_the_page_about_the_configuration_is_current() -> None:
+    text = docs.CONFIGURATION.read_text(encoding="utf-8")
+    assert docs.configuration(text) == text, "run python -m qlsp.dev.docs"
+    for key in KEYS:
+        assert f"| `{key}` |" in text
+    with pytest.raises(ValueError, match="lacks"):
+        docs.configuration(text.replace("<!-- /keys -->", ""))
+
+
+def toml_blocks() -> list[str]:
+    text = docs.CONFIGURATION.read_text(encoding="utf-8")
+    return [textwrap.dedent(block) for block in re.findall(r"```toml\n(.*?)```", text, flags=re.S)]
+
+
+def test_the_examples_of_the_configuration_hold(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(toml_blocks()[0])
+    assert Resolver(check=validate).of(str(tmp_path)).mode == "qat"
+    for keys, prefix in ((KEYS, ""), (HORIZON, "horizon.")):
+        for name, key in keys.items():
+            config = Resolver(True, [f"{prefix}{name} = {key.example}"], check=validate).of(".")
+            assert config != Config(), f"{prefix}{name}"
 
 
 def test_pages_are_written_and_removed(tmp_path: Path) -> None:
