@@ -1,7 +1,5 @@
 ---@brief
 ---
---- https://github.com/qlsp/qlsp
----
 --- Finds quantization mistakes in PyTorch model code. `pip install qlsp` puts the server on the PATH.
 
 ---@type vim.lsp.Config
