@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from qlsp.config import Config, Configs, excluded
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 
 @dataclass(slots=True)
@@ -85,7 +82,7 @@ class GitIgnores:
 
     def __init__(self, folder: str) -> None:
         self._start = os.path.realpath(folder)
-        self._specs: dict[str, GitIgnoreSpec | None] = {}
+        self._patterns: dict[str, list[_Pattern]] = {}
         self._root = self._start
         self._off = False
         above = self._start
@@ -109,47 +106,77 @@ class GitIgnores:
     def _ignores(self, path: str, folder: bool) -> bool:
         above = os.path.dirname(path)
         while True:
-            spec = self._spec(above)
-            if spec is not None:
-                relative = os.path.relpath(path, above).replace(os.sep, "/")
-                answer = spec.check_file(f"{relative}/" if folder else relative).include
-                if answer is not None:
-                    return answer
+            relative = os.path.relpath(path, above).replace(os.sep, "/")
+            for pattern in reversed(self._patterns_of(above)):
+                if pattern.regex.fullmatch(relative) and (folder or not pattern.folders_only):
+                    return not pattern.negated
             if above == self._root or os.path.dirname(above) == above:
                 return False
             above = os.path.dirname(above)
 
-    def _spec(self, folder: str) -> GitIgnoreSpec | None:
-        if folder not in self._specs:
+    def _patterns_of(self, folder: str) -> list[_Pattern]:
+        if folder not in self._patterns:
             lines = _lines(os.path.join(folder, ".gitignore"))
             if folder == self._root:
                 lines = [*_lines(os.path.join(folder, ".git", "info", "exclude")), *lines]
-            self._specs[folder] = _compiled(lines)
-        return self._specs[folder]
+            self._patterns[folder] = [found for line in lines if (found := _pattern(line)) is not None]
+        return self._patterns[folder]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A line of a ``.gitignore``; the expression is about paths from the folder of the file."""
+
+    regex: re.Pattern[str]
+    negated: bool
+    folders_only: bool
 
 
 def _lines(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-            return file.read().splitlines()
+            return file.read().split("\n")
     except OSError:
         return []
 
 
-def _compiled(lines: list[str]) -> GitIgnoreSpec | None:
-    """The patterns of a file; one that git would not understand either is left out."""
-    if not any(line.strip() and not line.startswith("#") for line in lines):
-        return None
-    from pathspec import GitIgnoreSpec
+_GLOB = re.compile(
+    r"(?P<start>^\*\*/)|(?P<middle>/\*\*(?=/))|(?P<end>/\*\*$)|(?P<star>\*+)|(?P<one>\?)"
+    r"|\[(?P<not>[!^]?)(?P<class>\]?[^\]]*)\]|\\(?P<escaped>.)|(?P<plain>[^*?\[\\])"
+)
 
+
+def _pattern(line: str) -> _Pattern | None:
+    """Read a line; None for blank lines, comments, and what git would not understand either."""
+    line = re.sub(r"(?<!\\) +$", "", line.removesuffix("\r"))
+    if not line or line.startswith("#"):
+        return None
+    negated = line.startswith("!")
+    line = line.removeprefix("!")
+    folders_only = line.endswith("/")
+    line = line.removesuffix("/")
+    anchored = "/" in line
+    line = line.removeprefix("/")
+    regex = "" if anchored else "(?:.*/)?"
+    position = 0
+    while position < len(line):
+        match = _GLOB.match(line, position)
+        if match is None:
+            return None
+        regex += _translated(match)
+        position = match.end()
     try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        good = []
-        for line in lines:
-            try:
-                GitIgnoreSpec.from_lines([line])
-            except ValueError:
-                continue
-            good.append(line)
-        return GitIgnoreSpec.from_lines(good)
+        return _Pattern(re.compile(regex, re.DOTALL), negated, folders_only)
+    except re.error:
+        return None
+
+
+def _translated(match: re.Match[str]) -> str:
+    kind = match.lastgroup
+    if kind == "class":
+        members = match["class"].replace("\\", "\\\\").replace("[", "\\[")
+        if members.startswith("]"):
+            members = "\\" + members
+        return f"(?!/)[{'^' if match['not'] else ''}{members}]"
+    simple = {"start": "(?:.*/)?", "middle": "(?:/.*)?", "end": "/.+", "star": "[^/]*", "one": "[^/]"}
+    return simple.get(str(kind)) or re.escape(match["escaped"] or match["plain"])

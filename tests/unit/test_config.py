@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qlsp.config import (
     KEYS,
     Config,
     ConfigError,
+    Configs,
     HorizonConfig,
+    Resolver,
+    as_toml,
     excluded,
     find_file,
+    fixable,
     from_options,
     path_matches,
     selected,
     selectors_of,
     severity_of,
+    values_of,
 )
 from qlsp.diagnostics import Severity
+from qlsp.engine import check, validate
 
 
 @dataclass(frozen=True)
@@ -277,3 +287,241 @@ def test_selectors_are_listed_with_their_keys() -> None:
         ("severity", "QL9"),
         ("per-file-ignores", "QL3"),
     }
+
+
+# The configuration of each file
+
+
+def test_each_file_has_its_nearest_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, name, text in (
+        (".", "pyproject.toml", '[tool.qlsp]\nmode = "qat"\nworkflow = "fx"\n'),
+        ("a", "qlsp.toml", 'mode = "ptq"\n'),
+        ("a/b", "pyproject.toml", "[tool.other]\nx = 1\n"),
+        ("c", "pyproject.toml", "[tool.qlsp]\n"),
+        ("c", "qlsp.toml", 'workflow = "eager"\n'),
+    ):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text(text)
+    expected = {
+        "net.py": ("qat", "fx"),
+        "a/net.py": ("ptq", "auto"),
+        "a/b/net.py": ("ptq", "auto"),
+        "a/b": ("ptq", "auto"),
+        "c/net.py": ("auto", "eager"),
+        "absent/net.py": ("qat", "fx"),
+    }
+    resolver = Resolver()
+    for cwd in (tmp_path, tmp_path / "a" / "b"):
+        monkeypatch.chdir(cwd)
+        for path, values in expected.items():
+            for spelling in (str(tmp_path / path), os.path.relpath(tmp_path / path)):
+                config = resolver.of(spelling) if os.path.isabs(spelling) else Resolver().of(spelling)
+                assert (config.mode, config.workflow) == values, spelling
+                assert config == from_options(start=spelling)
+    assert find_file(tmp_path / "a" / "b" / "net.py") == tmp_path / "a" / "qlsp.toml"
+
+
+def test_a_link_is_looked_up_where_it_stands(tmp_path: Path) -> None:
+    for name, mode in (("a", "ptq"), ("b", "qat")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "qlsp.toml").write_text(f'mode = "{mode}"\n[per-file-ignores]\n"{name}.py" = ["QL1"]\n')
+    (tmp_path / "a" / "a.py").write_text("")
+    (tmp_path / "b" / "b.py").symlink_to(tmp_path / "a" / "a.py")
+    (tmp_path / "c").symlink_to(tmp_path / "a")
+    resolver = Resolver()
+    assert resolver.of(str(tmp_path / "b" / "b.py")).mode == "qat"
+    linked = str(tmp_path / "c" / "a.py")
+    assert resolver.of(linked).mode == "ptq" and not selected(resolver.of(linked), CAT, linked)
+
+
+def test_options_stand_above_every_file_and_origins_are_told(tmp_path: Path) -> None:
+    (tmp_path / "qlsp.toml").write_text('mode = "qat"\npreview = true\n[severity]\nQL1 = "info"\nQL2 = "off"\n')
+    resolver = Resolver(
+        config_args=['severity.QL2 = "error"', 'mode = "ptq"', "horizon.rescale-us = 3"],
+        overrides={"--workflow": ("workflow", "fx")},
+    )
+    resolved = resolver.resolved(str(tmp_path / "net.py"))
+    file = str(tmp_path / "qlsp.toml")
+    config = resolved.config
+    assert (config.mode, config.workflow, config.preview) == ("ptq", "fx", True)
+    assert config.severity == {"QL1": "info", "QL2": "error"} and resolved.file == Path(file)
+    assert {
+        key: resolved.origin(*key)
+        for key in (("mode",), ("workflow",), ("preview",), ("severity", "QL1"), ("severity", "QL2"), ("src",))
+    } == {
+        ("mode",): '--config mode = "ptq"',
+        ("workflow",): "--workflow",
+        ("preview",): file,
+        ("severity", "QL1"): file,
+        ("severity", "QL2"): '--config severity.QL2 = "error"',
+        ("src",): "default",
+    }
+    assert resolved.origin("horizon", "rescale-us") == "--config horizon.rescale-us = 3"
+    assert resolved.origin("horizon", "march") == "default"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ('select = ["QL999"]', "unknown rule QL999 in select"),
+        ('[per-file-ignores]\n"*" = ["cat-mixed"]', "unknown rule cat-mixed in per-file-ignores; did you mean cat-"),
+        ('packages = {x = "tourch"}', "packages.x: no table is about tourch; did you mean torch?"),
+        ('ops = {"x.y" = "torch.addd"}', "ops.x.y: no operator is called torch.addd; did you mean torch.add?"),
+        ('ops = {"x y" = "torch.add"}', "ops: expected a dotted name, got 'x y'"),
+        ('ops = {"x" = "torch add"}', "ops.x: expected a dotted name, got 'torch add'"),
+        ('roots = ["models/net.py"]', "roots: expected a dotted name, got 'models/net.py'"),
+        ('roots = "Net"', "roots: expected a list of dotted names, got 'Net'"),
+        ('torch = "latest"', 'torch: expected a version as a string, such as "2.5", got \'latest\''),
+        ("horizon.rescale-us = -1", "horizon.rescale-us: expected a number that is not negative"),
+        ("horizon.rescale-us = nan", "horizon.rescale-us: expected a number that is not negative"),
+        ("x = " + "[" * 100_000, ""),
+        ("[mode]\n[mode]", "Cannot declare"),
+        ("\x00", ""),
+    ],
+)
+def test_a_wrong_value_in_a_file_is_one_line_with_the_place(tmp_path: Path, content: str, text: str) -> None:
+    (tmp_path / "qlsp.toml").write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        Resolver(check=validate).of(str(tmp_path / "net.py"))
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'qlsp.toml'}: ") and text in message and "\n" not in message
+
+
+def test_the_file_is_not_blamed_for_an_option(tmp_path: Path) -> None:
+    (tmp_path / "qlsp.toml").write_text('mode = "qat"\n')
+    with pytest.raises(ConfigError, match=r"^unknown rule QL999 in select$"):
+        Resolver(overrides={"--select": ("select", ("QL999",))}, check=validate).of(str(tmp_path))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "qlsp.toml").write_text("")
+    (tmp_path / "qlsp.toml").chmod(0)
+    if os.access(tmp_path / "qlsp.toml", os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(ConfigError, match=r"qlsp\.toml: cannot be read: Permission denied"):
+        Resolver().of(str(tmp_path))
+
+
+def test_values_are_shown_as_toml_that_reads_back() -> None:
+    arguments = [f"{key} = {text}" for key, (text, _) in VALUES.items() if key not in ("severity", "packages", "ops")]
+    config = options(*arguments)
+    shown = [f"{key} = {as_toml(value)}" for key, value in values_of(config).items() if value is not None]
+    assert options(*shown) == config
+    assert as_toml({"a b": 'x"\x7f', "c": [1.5, True]}) == '{ "a b" = "x\\"\\u007f", c = [1.5, true] }'
+
+
+def test_fixable() -> None:
+    assert fixable(Config(), CAT)
+    assert not fixable(Config(unfixable=("QL1",)), CAT) and fixable(Config(unfixable=("QL1",)), STUB)
+    assert not fixable(Config(fixable=("QL2",)), CAT)
+    assert fixable(Config(fixable=("QL", "QL101"), unfixable=("QL1",)), CAT)
+    assert not fixable(Config(fixable=("QL1",), unfixable=("QL1",)), CAT)
+
+
+Selectors = tuple[str, ...]
+WORDS = st.sampled_from(["QL", "QL1", "QL2", "QL10", "QL101", "QL201", "cat-mixed-scales"])
+SELECTORS = st.lists(WORDS, max_size=3).map(tuple)
+
+
+@given(SELECTORS, SELECTORS, SELECTORS)
+def test_an_exact_selector_beats_a_shorter_one(select: Selectors, ignore: Selectors, more: Selectors) -> None:
+    config = Config(select=select, ignore=ignore, extend_select=more)
+
+    def exact(selectors: Selectors) -> bool:
+        return CAT.code in selectors or CAT.name in selectors
+
+    if exact(ignore):
+        assert not selected(config, CAT)
+    elif exact((*select, *more)):
+        assert selected(config, CAT)
+    if not select and not more:
+        assert not selected(config, CAT)
+    assert selected(replace(config, ignore=()), CAT) >= selected(config, CAT)
+
+
+# What the configuration does to a run
+
+NET = """\
+import torch
+from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant_a, self.quant_b, self.dequant = QuantStub(), QuantStub(), DeQuantStub()
+        self.a, self.b = nn.Conv2d(4, 8, 1), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x, y):
+        a = self.a(self.quant_a(x))
+        b = self.b(self.quant_b(y))
+        return self.dequant(torch.cat([a, b], 1))
+"""
+
+
+def codes(texts: Mapping[str, str], config: Configs) -> list[str]:
+    result = check(list(texts), config, texts)
+    return [f"{item.place.path} {item.code} {item.severity.value}" for item in result.diagnostics]
+
+
+def test_files_of_one_run_keep_their_own_configurations(tmp_path: Path) -> None:
+    for name, text in (("a", 'ignore = ["QL101"]\n'), ("b", 'severity.QL101 = "info"\n'), ("c", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "qlsp.toml").write_text(text)
+    (tmp_path / "c" / "qlsp.toml").write_text('workflow = "fx"\n')
+    (tmp_path / "d").mkdir()
+    texts = {str(tmp_path / name / "net.py"): NET for name in "abcd"}
+    found = codes(texts, Resolver())
+    assert found == [f"{tmp_path / 'b' / 'net.py'} QL101 info", f"{tmp_path / 'd' / 'net.py'} QL101 error"]
+
+
+def test_packages_are_renamed() -> None:
+    text = NET.replace("torch.ao.quantization", "mine.quant")
+    assert codes({"net.py": text}, Config()) == []
+    config = Config(packages={"mine.quant": "torch.ao.quantization"})
+    assert codes({"net.py": text}, config) == ["net.py QL101 error"]
+    vendor = NET.replace("torch.ao.quantization", "my_plugin.quantization")
+    assert codes({"net.py": vendor}, Config(packages={"my_plugin": "horizon_plugin_pytorch"})) == []
+
+
+@pytest.mark.parametrize("view", ["no", "import", "from", "here"])
+def test_operators_are_renamed(view: str) -> None:
+    own = "def join(tensors, dim):\n    return tensors[0]\n"
+    call = {"no": "my_ops.join", "import": "my_ops.join", "from": "join", "here": "join"}[view]
+    head = {"no": "import my_ops", "import": "import my_ops", "from": "from my_ops import join", "here": own}[view]
+    texts = {"net.py": f"{head}\n{NET.replace('torch.cat', call)}"}
+    if view in ("import", "from"):
+        texts["my_ops.py"] = own
+    name = "net.join" if view == "here" else "my_ops.join"
+    assert codes(texts, Config()) == []
+    assert codes(texts, Config(ops={name: "torch.cat"})) == ["net.py QL101 error"]
+    assert codes(texts, Config(ops={name: "torch.concat"})) == ["net.py QL101 error"]
+
+
+INNER = NET.replace("class Net", "class Inner").replace("self.dequant(torch.cat([a, b], 1))", "torch.cat([a, b], 1)")
+OUTER = """
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+"""
+
+
+@pytest.mark.parametrize("root", ["Inner", "net.Inner", "models.net.Inner"])
+def test_roots_are_judged_on_their_own(root: str) -> None:
+    texts = {"net.py": INNER + OUTER}
+    assert codes(texts, Config()) == codes(texts, Config(roots=("Other", "other.Inner"))) == []
+    assert codes(texts, Config(roots=(root,))) == ["net.py QL101 error"]
+
+
+def test_source_folders_are_those_of_the_importing_file(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "neck.py").write_text("import torch\n\n\ndef join(a, b):\n    return torch.cat([a, b], 1)\n")
+    text = "from neck import join\n" + NET.replace("torch.cat([a, b], 1)", "join(a, b)")
+    net, neck = str(tmp_path / "net.py"), str(tmp_path / "lib" / "neck.py")
+    texts = {net: text, neck: Path(neck).read_text()}
+    assert codes(texts, Resolver()) == []
+    (tmp_path / "qlsp.toml").write_text('src = ["lib"]\n')
+    assert codes(texts, Resolver()) == [f"{neck} QL101 error"]
