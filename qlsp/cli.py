@@ -197,9 +197,9 @@ def _check(arguments: argparse.Namespace) -> int:
                 return FAILED
             return FINDINGS if arguments.diff and changed and not arguments.exit_zero else OK
     else:
-        result = check(paths, configs, texts, files.named | set(texts))
+        result = check(paths, configs, texts, files.named | set(texts), arguments.statistics)
     if arguments.add_ignore and _add_ignores(result, files):
-        result = check(paths, configs, texts, files.named | set(texts))
+        result = check(paths, configs, texts, files.named | set(texts), arguments.statistics)
     diagnostics = [*unreadable, *result.diagnostics]
     report = _report(arguments, result, diagnostics)
     if fixing and texts and arguments.output_file is None:
@@ -265,8 +265,8 @@ def _fix(
             _write(fixed.texts.get(path, text))
         for line in written.failures:
             files.fail(line)
-        if written.failures:
-            result = check(paths, configs, texts, named)
+        if written.failures or arguments.statistics:
+            result = check(paths, configs, {**texts, **fixed.texts}, named, arguments.statistics)
     for one in fixed.broken:
         files.fail(f"{one.diagnostic.place.path}: a fix of {one.diagnostic.code} gave no Python, please report it")
     if not fixed.settled:

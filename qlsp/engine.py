@@ -14,7 +14,7 @@ from qlsp import suppress
 from qlsp.analysis.facts import Context, Facts, ScriptFacts
 from qlsp.analysis.interpreter import Interpreter
 from qlsp.analysis.program import LIBRARIES, ModuleModel
-from qlsp.analysis.roots import Settings, judge, look
+from qlsp.analysis.roots import Run, Settings, judge, look, unreached
 from qlsp.analysis.roots import View as ModuleView
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.spec import Backend
@@ -72,6 +72,21 @@ class Analysis:
     scripts: list[ScriptFacts] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     crashes: dict[str, str] = field(default_factory=dict)
+    views: list[ModuleView] = field(default_factory=list)
+    complete: bool = False
+
+    def finish(self) -> None:
+        """Add the classes that no root reaches; most runs need not know of them."""
+        if not self.complete:
+            self.complete = True
+            self.run(unreached(self.views))
+
+    def run(self, runs: Iterable[Run]) -> None:
+        """Analyse roots; a crash becomes a finding and the others go on."""
+        for path, run in runs:
+            facts = _guarded(self, path, run)
+            if facts is not None:
+                self.facts.append(facts)
 
     def place(self, span: SpanId) -> Place:
         """Where a span id points."""
@@ -96,11 +111,12 @@ def check(
     configs: Configs,
     texts: Mapping[str, str] | None = None,
     named: Collection[str] = (),
+    statistics: bool = False,
 ) -> CheckResult:
     """Check files; findings are judged by the configuration of the file they are in, models by that of the file
     that shows them in use. ``texts`` gives the content of files that are not (or not yet) on disk; ``named`` are the
     files that the user named one by one: their syntax is checked even if nothing in them is about
-    quantization."""
+    quantization. ``statistics`` also counts what was decided, which takes about as long again."""
     analysis = analyze(paths, configs, texts)
     findings, crashed = _run_rules(analysis, configs)
     wanted = set(paths)
@@ -113,9 +129,13 @@ def check(
     ordered, hidden = _without_ignored(analysis, everything, configs)
     counts = Counter(d.code for d in ordered)
     flagged = [*ordered, *(each.diagnostic for each in hidden)]
-    statistics = collect(analysis.modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER)
+    if statistics:
+        analysis.finish()
+    modules = analysis.modules if statistics else {}
+    collected = collect(modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER)
+    collected = replace(collected, parsed=len(analysis.modules))
     return CheckResult(
-        tuple(ordered), analysis.project.sources, statistics, crashed or broken, analysis, tuple(hidden)
+        tuple(ordered), analysis.project.sources, collected, crashed or broken, analysis, tuple(hidden)
     )
 
 
@@ -221,6 +241,8 @@ def _with_fixes(analysis: Analysis, findings: Sequence[_Found]) -> tuple[list[Di
         rule, context, finding = found.rule, found.context, found.finding
         fixes: tuple[Fix, ...] = ()
         if rule is not None and rule.fix is not None and context is not None and finding is not None:
+            analysis.finish()
+            context = replace(context, everywhere=tuple(analysis.facts))
             try:
                 fixes = tuple(sorted(rule.fix(context, finding), key=lambda fix: _ORDER[fix.applicability]))
             except NoFix:
@@ -245,7 +267,7 @@ def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | N
             loaded[path] = project.load(path)
         except SourceError as error:
             analysis.unreadable[path] = str(error)
-    views: list[ModuleView] = []
+    views = analysis.views
     for path in relevant(loaded):
         module = analysis.modules[path] = loaded[path]
         config = configs.of(path)
@@ -254,10 +276,7 @@ def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | N
         if view is not None:
             views.append(view)
             analysis.scripts.append(view.machine.script)
-    for path, run in judge(views):
-        facts = _guarded(analysis, path, run)
-        if facts is not None:
-            analysis.facts.append(facts)
+    analysis.run(judge(views))
     return analysis
 
 

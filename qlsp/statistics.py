@@ -15,7 +15,6 @@ from qlsp.ops.spec import Role
 from qlsp.text import Place
 from qlsp.values.value import Domain, SpanId, Tensor, Unknown
 
-
 NAMESPACES = (
     "torch.ao",
     "torch import ao",

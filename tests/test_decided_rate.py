@@ -21,7 +21,7 @@ def torch_file(name: str) -> Path:
 
 
 def rate(paths: list[Path]) -> dict[str, tuple[int, int]]:
-    return dict(check([str(path) for path in paths], Config()).statistics.by_kind)
+    return dict(check([str(path) for path in paths], Config(), statistics=True).statistics.by_kind)
 
 
 def test_calls_of_the_torch_cases_and_torchs_own_test_models() -> None:
@@ -34,14 +34,14 @@ def test_calls_of_the_torch_cases_and_torchs_own_test_models() -> None:
 
 
 def test_torchs_own_test_models_are_silent_and_every_stub_call_is_decided() -> None:
-    result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config())
+    result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config(), statistics=True)
     assert [d.code for d in result.diagnostics] == []
     decided, found = result.statistics.by_kind["stub"]
     assert (decided, found) == (26, 26)
 
 
 def test_what_is_undecided_has_a_reason() -> None:
-    result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config())
+    result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config(), statistics=True)
     assert all(reason for _, reason, _ in result.statistics.undecided)
     decided, found = result.statistics.by_kind["cat"]
     assert len(result.statistics.undecided) == found - decided

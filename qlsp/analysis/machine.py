@@ -27,6 +27,7 @@ from qlsp.values.workflow import Workflow
 
 MAX_STEPS = 400_000
 MAX_ENTRY_STEPS = 20_000
+MAX_FILE_STEPS = 100_000
 MAX_DEPTH = 40
 MAX_UNROLL = 64
 
@@ -105,6 +106,7 @@ class Machine:
         self.path: CallPath = ()
         self.muted = 0
         self.steps = 0
+        self.entry_steps = 0
         self.depth = 0
         self.static_heap: dict[int, HeapObject] = {}
         self.functions: dict[SpanId, FunctionModel] = {}
@@ -129,8 +131,12 @@ class Machine:
     def tick(self) -> None:
         """Count one step of the budget."""
         self.steps += 1
-        judged = self.facts is not None and self.facts.context.workflow is not Workflow.NONE
-        if self.steps > (MAX_STEPS if judged else MAX_ENTRY_STEPS):
+        if self.facts is not None and self.facts.context.workflow is not Workflow.NONE:
+            if self.steps > MAX_STEPS:
+                raise BudgetExceeded
+            return
+        self.entry_steps += 1
+        if self.steps > MAX_ENTRY_STEPS or self.entry_steps > MAX_FILE_STEPS:
             raise BudgetExceeded
 
     @property

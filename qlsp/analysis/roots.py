@@ -44,6 +44,7 @@ class Evidence:
     """What the entries of a file show about its models."""
 
     candidates: list[Candidate] = field(default_factory=list)
+    judged: list[Candidate] = field(default_factory=list)
     seen: set[SpanId] = field(default_factory=set)
     traced_unknown: bool = False
     eager_unknown: bool = False
@@ -79,14 +80,29 @@ def look(machine: Interpreter, module: ModuleModel, settings: Settings | None = 
     return View(machine, module, _models(machine, classes), evidence, settings or Settings())
 
 
-def judge(views: Sequence[View]) -> Iterator[tuple[str, Callable[[], Facts]]]:
-    """Every root of the files as (path, analysis to run); what one file does with a class counts in all of
-    them."""
+Run = tuple[str, Callable[[], Facts]]
+"""A file's path, and the analysis of one root of it."""
+
+
+def judge(views: Sequence[View]) -> Iterator[Run]:
+    """Every root of the files; what one file does with a class counts in all of them."""
     _class_roots(views)
+    yield from _runs(views)
+
+
+def unreached(views: Sequence[View]) -> Iterator[Run]:
+    """The model classes that no root reaches: rules are silent about them, the statistics are not, and a fix
+    has to be right in them too."""
     _unreached(views)
+    yield from _runs(views)
+
+
+def _runs(views: Sequence[View]) -> Iterator[Run]:
     for view in views:
+        candidates, view.evidence.candidates = view.evidence.candidates, []
         counts: dict[object, int] = {}
-        for candidate in view.evidence.candidates:
+        view.evidence.judged.extend(candidates)
+        for candidate in candidates:
             key = (candidate.cls, candidate.workflow)
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > MAX_CONTEXTS:
@@ -319,12 +335,11 @@ def _base_classes(view: View) -> set[SpanId]:
 
 
 def _unreached(views: Sequence[View]) -> None:
-    """Model classes that no root reaches are run on inputs of which nothing is known: rules are silent about
-    them, the statistics are not."""
+    """Candidates of unknown use: nothing is known of their inputs."""
     reached: set[SpanId] = set()
     for view in views:
         machine = view.machine
-        for candidate in view.evidence.candidates:
+        for candidate in view.evidence.judged:
             for oid in machine.submodules_of(candidate.root, candidate.state) | {candidate.root.oid}:
                 instance = machine.instance(candidate.state, Ref(oid))
                 if instance is not None:

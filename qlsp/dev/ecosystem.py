@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     for package in arguments.packages:
         folder = unpacked(package, arguments.cache)
         started = time.process_time()
-        result = check(collect([str(folder)], Config()).paths, Config())
+        result = check(collect([str(folder)], Config()).paths, Config(), statistics=True)
         print(row(package, result, time.process_time() - started), flush=True)
         details.extend(findings(package, folder, result))
         details.extend(reasons(package, result))

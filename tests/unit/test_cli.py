@@ -60,6 +60,7 @@ class FakeEngine:
         configs: Configs,
         texts: Mapping[str, str] | None = None,
         named: Collection[str] = (),
+        statistics: bool = False,
     ) -> CheckResult:
         self.paths, self.configs, self.texts = list(paths), configs, dict(texts or {})
         message = Message.of("cat-scale-from", owner="conv")
@@ -67,7 +68,7 @@ class FakeEngine:
             Diagnostic("QL101", "cat-mixed-scales", message, severity, Place(paths[0], Span(0, 1)))
             for severity in self.severities
         )
-        statistics = Statistics(
+        counted = Statistics(
             files=len(paths),
             parsed=len(paths),
             by_kind={"cat": (3, 4), "stub": (2, 2)},
@@ -75,7 +76,7 @@ class FakeEngine:
             findings={"QL101": len(diagnostics)} if diagnostics else {},
         )
         sources = {path: Source.from_text(path, "x = 1\n") for path in paths}
-        return CheckResult(diagnostics, sources, statistics, self.crashed, Analysis(Project()))
+        return CheckResult(diagnostics, sources, counted, self.crashed, Analysis(Project()))
 
     def quant_map(
         self, paths: Sequence[str], configs: Configs, class_name: str | None = None

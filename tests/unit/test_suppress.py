@@ -43,8 +43,8 @@ CLEAN = "        b = self.b(self.quant_b(y))"
 """A line with a finding (QL101) and one without."""
 
 
-def run(text: str, config: Config | None = None, path: str = "net.py") -> CheckResult:
-    return check([path], config or Config(), {path: text})
+def run(text: str, config: Config | None = None, path: str = "net.py", statistics: bool = False) -> CheckResult:
+    return check([path], config or Config(), {path: text}, statistics=statistics)
 
 
 def codes(result: CheckResult) -> list[str]:
@@ -204,7 +204,7 @@ def test_reasons_and_places_are_kept() -> None:
 
 
 def test_statistics_count_what_is_reported() -> None:
-    result = run(NET.replace(CALL, f"{CALL}  # qlsp: ignore"))
+    result = run(NET.replace(CALL, f"{CALL}  # qlsp: ignore"), statistics=True)
     assert result.statistics.findings == {} and result.statistics.by_kind["cat"] == (1, 1)
 
 
