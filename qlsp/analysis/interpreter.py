@@ -231,7 +231,7 @@ class Interpreter(Lifecycle):
 
     def build(self, cls: ClassValue, state: State) -> Ref | None:
         """An object of a class, built on unknown arguments; None if that takes too long."""
-        self.steps = 0
+        self.steps = self.entry_steps = 0
         self.begin_entry()
         try:
             value = self.instantiate(cls, Arguments(), None, state)
@@ -269,7 +269,7 @@ class Interpreter(Lifecycle):
 
     def run_root(self, root: Ref, state: State, context: Context) -> Facts:
         """Interpret the forward of a root as it is after convert."""
-        self.steps = 0
+        self.steps = self.entry_steps = 0
         facts = Facts(context)
         self.effective = self._qconfigs(root, state, context.assumed)
         self.facts = facts
