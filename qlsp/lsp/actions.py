@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +65,9 @@ def actions(converter: Converter, span: Span, only: Sequence[str] | None) -> lis
         for number, finding in enumerate(converter.analysed.findings):
             if finding.place.span.start <= span.end and span.start <= finding.place.span.end:
                 found.extend(_quick_fixes(converter, number, finding))
-    if wanted(FIX_ALL, only) and safe_edits(converter.analysed.findings, _path(converter)):
-        title = "qlsp: apply all safe fixes"
-        found.append(_action(converter, title, FIX_ALL, _choice(converter, "fixAll")))
+    if wanted(FIX_ALL, only) and converter.analysed.fixable:
+        data = _choice(converter, FIX_ALL).as_data()
+        found.append(types.CodeAction("qlsp: apply all safe fixes", kind=FIX_ALL, data=data))
     return found
 
 
@@ -126,37 +126,10 @@ def edit(converter: Converter, choice: Choice) -> types.WorkspaceEdit | None:
     if choice.version != document.file.version or choice.finding >= max(1, len(findings)):
         raise Moved
     match choice.action:
-        case "fixAll":
-            return converter.workspace_edit(safe_edits(findings, _path(converter)))
         case "ignore":
             return converter.workspace_edit(ignore_edits(converter, choice.finding))
         case _:
             return converter.workspace_edit(findings[choice.finding].fixes[choice.fix].edits)
-
-
-def _path(converter: Converter) -> str:
-    return converter.analysed.document.file.path
-
-
-def safe_edits(findings: Iterable[Diagnostic], path: str) -> tuple[Edit, ...]:
-    """The first safe fix of every finding, as far as they stay in this file and do not meet."""
-    taken: list[Edit] = []
-    for finding in findings:
-        for fix in finding.fixes:
-            if fix.applicability is Applicability.SAFE and _fits(fix, taken, path):
-                taken.extend(fix.edits)
-                break
-    return tuple(taken)
-
-
-def _fits(fix: Fix, taken: Sequence[Edit], path: str) -> bool:
-    return all(
-        edit.path == path
-        and not any(
-            edit.span.start <= other.span.end and other.span.start <= edit.span.end for other in taken
-        )
-        for edit in fix.edits
-    )
 
 
 def ignore_edits(converter: Converter, number: int) -> list[Edit]:

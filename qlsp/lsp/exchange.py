@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from qlsp.diagnostics import Diagnostic
-from qlsp.text import Place
+from qlsp.text import Edit, Place
 
 LENGTH = struct.Struct(">I")
 
@@ -44,6 +44,21 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class FixAll:
+    """Apply the safe fixes of one of the documents until none is left."""
+
+    files: tuple[OpenFile, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAll:
+    """The edits that apply the safe fixes of a document."""
+
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RuleInfo:
     """What the server needs to know of a rule; ``page`` is Markdown."""
 
@@ -62,12 +77,12 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """The findings of one document. The ones that ``stale`` names by index come from before a syntax error."""
+    """The findings of one document, and whether some have fixes that "fix all" would apply."""
 
     path: str
     version: int
     findings: tuple[Diagnostic, ...]
-    stale: frozenset[int] = frozenset()
+    fixable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
-"""Findings of text that does not parse for the moment: they stay and move along with the edits."""
+"""Differences of texts, and findings of text that does not parse for the moment: they move along with the edits."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Protocol
 
 from qlsp.diagnostics import Diagnostic, Related
-from qlsp.text import Place, Span
+from qlsp.text import Edit, Place, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,21 @@ def _shared(old: int, new: int, equal: Callable[[int, int], bool]) -> int:
         else:
             high = middle - 1
     return low
+
+
+def edits_between(path: str, old: str, new: str) -> list[Edit]:
+    """Small edits that make one text the other."""
+    before, after = old.splitlines(True), new.splitlines(True)
+    offsets = [0, *accumulate(map(len, before))]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    edits = []
+    for tag, first, last, start, end in matcher.get_opcodes():
+        if tag != "equal":
+            part, content = old[offsets[first] : offsets[last]], "".join(after[start:end])
+            inner = Change.between(part, content)
+            span = Span(offsets[first] + inner.start, offsets[first] + inner.old_end)
+            edits.append(Edit(path, span, content[inner.start : inner.new_end]))
+    return edits
 
 
 class Piece(Protocol):

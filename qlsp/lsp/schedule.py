@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qlsp.diagnostics import Diagnostic
-from qlsp.lsp.exchange import Checked, Hello, Job, OpenFile, RuleInfo, TensorMap, Tensors
+from qlsp.lsp.exchange import Checked, FixAll, FixedAll, Hello, Job, OpenFile, RuleInfo, TensorMap, Tensors
 from qlsp.lsp.process import WorkerProcess
 from qlsp.lsp.retain import Change
-from qlsp.text import LineIndex
+from qlsp.text import Edit, LineIndex
 
 ATTEMPTS = 2
 TIME_LIMIT = 60.0
@@ -43,7 +43,7 @@ class Analysed:
 
     document: Document
     findings: tuple[Diagnostic, ...] = ()
-    stale: frozenset[int] = frozenset()
+    fixable: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
     tensors: TensorMap | None = None
     hovered: Document | None = None
@@ -76,7 +76,8 @@ class Schedule:
         self._settled = asyncio.Event()
         self._settled.set()
         self._process: WorkerProcess | None = None
-        self._answer: asyncio.Future[Checked] | None = None
+        self._answer: asyncio.Future[Checked | FixedAll] | None = None
+        self._one_at_a_time = asyncio.Lock()
         self._tensors: Tensors | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -163,10 +164,23 @@ class Schedule:
             files = tuple(document.file for document in self.documents.values())
             checked = await self._ask(Job(number, files))
             if number == self._wanted:
-                self._finish(checked)
+                self._finish(checked if isinstance(checked, Checked) else None)
 
-    async def _ask(self, job: Job) -> Checked | None:
+    async def fixed_all(self, uri: str) -> tuple[Edit, ...]:
+        """The edits that apply all safe fixes of a document; none if they cannot be had."""
+        document = self.documents.get(uri)
+        if document is None:
+            return ()
+        files = tuple(each.file for each in self.documents.values())
+        answer = await self._ask(FixAll(files, document.file.path))
+        return answer.edits if isinstance(answer, FixedAll) else ()
+
+    async def _ask(self, job: Job | FixAll) -> Checked | FixedAll | None:
         """Have a job done; None if the worker died or hung over it again and again."""
+        async with self._one_at_a_time:
+            return await self._try(job)
+
+    async def _try(self, job: Job | FixAll) -> Checked | FixedAll | None:
         for _ in range(ATTEMPTS):
             try:
                 worker = await self._worker()
@@ -209,7 +223,7 @@ class Schedule:
     def _receive(self, message: object) -> None:
         if isinstance(message, Hello):
             self.rules = {rule.code: rule for rule in message.rules}
-        elif isinstance(message, Checked):
+        elif isinstance(message, (Checked, FixedAll)):
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
         elif isinstance(message, Tensors):
@@ -228,7 +242,7 @@ class Schedule:
                     before = self._analysed.get(uri) or Analysed(document)
                     texts = {**before.texts, **checked.texts}
                     self._analysed[uri] = Analysed(
-                        document, answer.findings, answer.stale, texts, before.tensors, before.hovered
+                        document, answer.findings, answer.fixable, texts, before.tensors, before.hovered
                     )
             for line in checked.problems:
                 self._problem(line)

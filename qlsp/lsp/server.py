@@ -95,6 +95,25 @@ class Server(LanguageServer):
             return None
         return analysed if analysed.document.file.version == document.file.version else None
 
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        """Make the edit of an action; raises ``Moved`` if the document is another version by now."""
+        choice = actions.Choice.of(action.data)
+        analysed = self.unmoved(choice)
+        if choice.action == actions.FIX_ALL:
+            edits = await self.schedule.fixed_all(choice.uri)
+            action.edit = self.converter(self.unmoved(choice)).workspace_edit(edits)
+        else:
+            action.edit = actions.edit(self.converter(analysed), choice)
+        return action
+
+    def unmoved(self, choice: actions.Choice) -> Analysed:
+        """The analysis that a choice was made from; raises ``Moved`` if there is a later version."""
+        analysed, document = self.schedule.latest(choice.uri), self.schedule.documents.get(choice.uri)
+        versions = {each.file.version for each in (document, analysed and analysed.document) if each}
+        if analysed is None or document is None or versions != {choice.version}:
+            raise actions.Moved
+        return analysed
+
     # What the schedule reports
 
     def problem(self, text: str) -> None:
@@ -256,19 +275,17 @@ def create() -> Server:
         if analysed is None or not ls.client.literal_actions:
             return []
         span = convert.to_span(analysed.document.index, params.range, ls.client.units)
-        return actions.actions(ls.converter(analysed), span, params.context.only)
+        found = actions.actions(ls.converter(analysed), span, params.context.only)
+        if ls.client.lazy_edits:
+            return found
+        return [await ls.resolve(each) if each.data is not None else each for each in found]
 
     @server.feature(types.CODE_ACTION_RESOLVE)
-    def resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
-        choice = actions.Choice.of(action.data)
-        analysed, document = ls.schedule.latest(choice.uri), ls.schedule.documents.get(choice.uri)
+    async def resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
         try:
-            if analysed is None or document is None or document.file.version != choice.version:
-                raise actions.Moved
-            action.edit = actions.edit(ls.converter(analysed), choice)
+            return await ls.resolve(action)
         except actions.Moved:
             raise JsonRpcException("the document has changed since", CONTENT_MODIFIED) from None
-        return action
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
@@ -327,10 +344,9 @@ async def _fix_all(ls: Server, *arguments: Any) -> None:
     analysed = await ls.current(str(arguments[0])) if arguments else None
     if analysed is None:
         return
-    converter = ls.converter(analysed)
-    edits = actions.safe_edits(analysed.findings, analysed.document.file.path)
-    edit = converter.workspace_edit(edits) if edits else None
-    if edit is not None:
+    edits = await ls.schedule.fixed_all(analysed.document.uri)
+    edit = ls.converter(analysed).workspace_edit(edits) if edits else None
+    if edit is not None and ls.schedule.latest(analysed.document.uri) is analysed:
         params = types.ApplyWorkspaceEditParams(edit, "qlsp: apply all safe fixes")
         await asyncio.shield(asyncio.ensure_future(ls.workspace_apply_edit_async(params)))
 

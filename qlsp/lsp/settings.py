@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from qlsp.config import KEYS
+from qlsp.config import KEYS, as_toml
 from qlsp.lsp.exchange import Settings
 
 
@@ -43,19 +42,9 @@ def _values(raw: Mapping[object, object]) -> Iterator[str]:
     for key in KEYS:
         value = raw.get(_camel(key), raw.get(key))
         if value is not None:
-            yield f"{key} = {_toml(value)}"
+            yield f"{key} = {as_toml(value)}"
 
 
 def _camel(key: str) -> str:
     first, *rest = key.split("-")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def _toml(value: object) -> str:
-    """A JSON value as a TOML value on one line."""
-    if isinstance(value, Mapping):
-        pairs = (f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items() if item is not None)
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

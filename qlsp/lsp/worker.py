@@ -9,33 +9,38 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from qlsp.config import Config, ConfigError, excluded, from_options
+from qlsp.config import Config, ConfigError, Configs, Resolver, excluded
 from qlsp.diagnostics import Diagnostic
 from qlsp.engine import CheckResult, check, pieces, tensors_in
+from qlsp.fixing import Applied, apply, choose
 from qlsp.lsp.exchange import (
     LENGTH,
     Checked,
     CheckedFile,
+    FixAll,
+    FixedAll,
     Hello,
     Job,
     OpenFile,
     RuleInfo,
+    Settings,
     TensorMap,
     TensorNote,
     Tensors,
     pack,
     unpack,
 )
-from qlsp.lsp.retain import Change, retained
+from qlsp.lsp.retain import Change, edits_between, retained
 from qlsp.report.page import as_markdown
 from qlsp.rules.api import Rule, all_rules
-from qlsp.text import Place, Source, SourceError, read_source
+from qlsp.text import Place, Source
 
 SYNTAX_ERROR = "QL001"
+MAX_ROUNDS = 50
 _TARGET = re.compile(r"(\w+)[ \t]*=[ \t]*\Z")
 
 
@@ -52,27 +57,26 @@ def main() -> None:
         except OSError:
             os._exit(0)
 
-    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    threading.Thread(target=_read_jobs, args=(stdin, jobs), daemon=True).start()
+    messages: queue.SimpleQueue[object] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(stdin, messages), daemon=True).start()
     send(Hello(tuple(map(_rule_info, all_rules()))))
     gc.freeze()
-    worker = Worker(send, lambda: not jobs.empty())
+    worker = Worker(send, lambda: not messages.empty())
     while True:
-        job = jobs.get()
-        while not jobs.empty():
-            job = jobs.get()
-        worker.run(job)
+        match messages.get():
+            case Job() as job:
+                worker.run(job)
+            case FixAll() as request:
+                send(worker.fix_all(request))
 
 
-def _read_jobs(stdin: BinaryIO, jobs: queue.SimpleQueue[Job]) -> None:
+def _read(stdin: BinaryIO, messages: queue.SimpleQueue[object]) -> None:
     while True:
         header = stdin.read(LENGTH.size)
         body = stdin.read(LENGTH.unpack(header)[0]) if len(header) == LENGTH.size else b""
         if not body:
             os._exit(0)  # the server is gone
-        message = unpack(body)
-        if isinstance(message, Job):
-            jobs.put(message)
+        messages.put(unpack(body))
 
 
 def _rule_info(rule: Rule) -> RuleInfo:
@@ -88,6 +92,51 @@ class Shown:
     findings: tuple[Diagnostic, ...]
 
 
+class OpenConfigs:
+    """The configuration of each file, found as the command line finds it, with the editor's settings on top.
+
+    Where it is broken, ``problems`` says so, and the last good one of ``earlier`` goes on.
+    """
+
+    def __init__(self, files: Iterable[OpenFile], earlier: dict[str, Config]) -> None:
+        self.problems: dict[str, None] = {}
+        self._files = {file.path: file for file in files}
+        self._earlier = earlier
+        self._resolvers: dict[Settings, Resolver | ConfigError] = {}
+        self._by_path: dict[str, Config] = {}
+        self._rooted: dict[tuple[int, str], Config] = {}
+
+    def of(self, path: str) -> Config:
+        """The configuration of a file or a folder."""
+        if path not in self._by_path:
+            file = self._files.get(path, OpenFile(path, 0, ""))
+            try:
+                self._by_path[path] = self._earlier[path] = self._read(file)
+            except ConfigError as error:
+                self.problems.setdefault(str(error).replace("--config ", "setting "))
+                self._by_path[path] = self._earlier.get(path) or Config(root=file.folder or ".")
+        return self._by_path[path]
+
+    def _read(self, file: OpenFile) -> Config:
+        config = self._resolver(file.settings).of(file.path if file.on_disk else file.folder or ".")
+        if config.root != "." or not file.folder:
+            return config
+        key = (id(config), file.folder)
+        return self._rooted.setdefault(key, replace(config, root=file.folder))
+
+    def _resolver(self, settings: Settings) -> Resolver:
+        if settings not in self._resolvers:
+            own = [settings.configuration] if settings.configuration else []
+            try:
+                self._resolvers[settings] = Resolver(False, [*own, *settings.values])
+            except ConfigError as error:
+                self._resolvers[settings] = error
+        found = self._resolvers[settings]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+
 class Worker:
     """Answers jobs. Remembers what is shown, for the time in which a text does not parse."""
 
@@ -95,91 +144,91 @@ class Worker:
         self._send = send
         self._superseded = superseded
         self._shown: dict[str, Shown] = {}
-        self._configs: dict[tuple[str, ...], Config] = {}
+        self._configs: dict[str, Config] = {}
 
     def run(self, job: Job) -> None:
         """Send the findings of a job; then, if nothing newer waits, what hovering needs."""
-        self._shown = {file.path: self._shown[file.path] for file in job.files if file.path in self._shown}
-        texts = {file.path: file.text for file in job.files}
-        problems: dict[str, None] = {}
-        groups = self._groups(job.files, problems)
-        results = [(files, self._check(files, config, texts, problems)) for config, files in groups]
-        answered = {each.path: each for files, result in results for each in self._answers(files, result)}
-        files = tuple(answered.get(file.path, CheckedFile(file.path, file.version, ())) for file in job.files)
+        paths = {file.path for file in job.files}
+        self._shown = {path: shown for path, shown in self._shown.items() if path in paths}
+        configs = OpenConfigs(job.files, self._configs)
+        result = self._check(job.files, configs)
+        files = tuple(self._answer(file, result, configs) for file in job.files)
+        sources = result.sources if result is not None else {}
         elsewhere = _places(finding for file in files for finding in file.findings)
-        others = _texts(elsewhere, texts, [result.sources for _, result in results if result is not None])
-        self._send(Checked(job.number, files, others, tuple(problems)))
-        if not self._superseded():
-            self._send(_tensors(job.number, results, texts))
+        self._send(Checked(job.number, files, _texts(elsewhere, paths, sources), tuple(configs.problems)))
+        if result is not None and not self._superseded():
+            maps = tuple(_tensor_map(file, result) for file in job.files)
+            built = [note.built for each in maps for note in each.notes if note.built is not None]
+            self._send(Tensors(job.number, maps, _texts(built, paths, sources)))
 
-    def _groups(
-        self, files: Iterable[OpenFile], problems: dict[str, None]
-    ) -> list[tuple[Config, list[OpenFile]]]:
-        """The files to check, those of one configuration together."""
-        groups: list[tuple[Config, list[OpenFile]]] = []
-        for file in files:
-            if not file.settings.enable:
-                continue
-            config = self._config(file, problems)
-            if file.on_disk and _left_out(file, config):
-                continue
-            for known, members in groups:
-                if known == config:
-                    members.append(file)
-                    break
-            else:
-                groups.append((config, [file]))
-        return groups
+    def fix_all(self, request: FixAll) -> FixedAll:
+        """Apply the safe fixes of a document, in rounds, until none is left; a text stays if it would break."""
+        files, path = request.files, request.path
+        original = text = next(file.text for file in files if file.path == path)
+        for _ in range(MAX_ROUNDS):
+            result = self._check(files, OpenConfigs(files, self._configs))
+            chosen = _safe(result, path, OpenConfigs(files, self._configs)) if result is not None else []
+            if not chosen:
+                break
+            fixed = apply(text, (edit for one in chosen for edit in one.fix.edits))
+            files = tuple(replace(file, text=fixed) if file.path == path else file for file in files)
+            after = self._check(files, OpenConfigs(files, self._configs))
+            if result is None or after is None or _damage(after, path) > _damage(result, path):
+                break
+            text = fixed
+        return FixedAll(tuple(edits_between(path, original, text)))
 
-    def _config(self, file: OpenFile, problems: dict[str, None]) -> Config:
-        """The configuration of a file, found as the command line finds it; the last good one if it is broken."""
-        own = [file.settings.configuration] if file.settings.configuration else []
-        start = os.path.realpath(file.path if file.on_disk else file.folder or ".")
-        key = (os.path.dirname(start), *own, *file.settings.values)
+    def _check(self, files: Iterable[OpenFile], configs: OpenConfigs) -> CheckResult | None:
+        """The one place that lets no exception through."""
+        files = tuple(files)
+        texts = {file.path: file.text for file in files}
         try:
-            config = from_options(False, [*own, *file.settings.values], start)
-        except ConfigError as error:
-            problems.setdefault(str(error).replace("--config ", "setting "))
-            return self._configs.get(key, Config(root=file.folder or "."))
-        if config.root == "." and file.folder:
-            config = replace(config, root=file.folder)
-        self._configs[key] = config
-        return config
-
-    def _check(
-        self, files: list[OpenFile], config: Config, texts: Mapping[str, str], problems: dict[str, None]
-    ) -> CheckResult | None:
-        named = [file.path for file in files if file.settings.show_syntax_errors]
-        try:
-            return check([file.path for file in files], config, texts, named)
+            paths = [file.path for file in files if file.settings.enable and not _left_out(file, configs)]
+            named = [file.path for file in files if file.settings.show_syntax_errors]
+            return check(paths, configs, texts, named)
         except Exception as error:
             traceback.print_exc()
-            problems.setdefault(f"internal error: {type(error).__name__}: {error}; please report it")
+            message = f"internal error: {type(error).__name__}: {error}; please report it"
+            configs.problems.setdefault(message)
             return None
 
-    def _answers(self, files: list[OpenFile], result: CheckResult | None) -> Iterable[CheckedFile]:
-        for file in files:
-            earlier = self._shown.get(file.path, Shown(file.text, ()))
-            change = Change.between(earlier.text, file.text)
-            found = result.diagnostics if result is not None else ()
-            live = [each for each in found if each.place.path == file.path]
+    def _answer(self, file: OpenFile, result: CheckResult | None, configs: OpenConfigs) -> CheckedFile:
+        earlier = self._shown.get(file.path, Shown(file.text, ()))
+        live: list[Diagnostic] = []
+        stale: list[Diagnostic] = []
+        if result is not None:
+            live = [each for each in result.diagnostics if each.place.path == file.path]
             if not file.settings.show_syntax_errors:
                 live = [each for each in live if each.code != SYNTAX_ERROR]
-            broken = pieces(result.analysis, file.path) if result is not None and earlier.findings else ()
             old = [each for each in earlier.findings if each.code != SYNTAX_ERROR]
-            stale = retained(old, change, broken, live) if broken else []
-            order = sorted([*live, *stale], key=lambda each: (each.place.span.start, each.code))
-            kept = set(map(id, stale))
-            marks = frozenset(index for index, each in enumerate(order) if id(each) in kept)
-            self._shown[file.path] = Shown(file.text, tuple(order))
-            yield CheckedFile(file.path, file.version, tuple(order), marks)
+            broken = pieces(result.analysis, file.path) if old and file.path in result.analysis.loaded else ()
+            if broken:
+                stale = retained(old, Change.between(earlier.text, file.text), broken, live)
+        findings = tuple(sorted([*live, *stale], key=lambda each: (each.place.span.start, each.code)))
+        self._shown[file.path] = Shown(file.text, findings)
+        fixable = result is not None and bool(_safe(result, file.path, configs))
+        return CheckedFile(file.path, file.version, findings, fixable)
 
 
-def _left_out(file: OpenFile, config: Config) -> bool:
+def _safe(result: CheckResult, path: str, configs: Configs) -> list[Applied]:
+    """The safe fixes of a file that change nothing else and do not meet."""
+    own = [each for each in result.diagnostics if each.place.path == path]
+    return [one for one in choose(own, configs) if all(edit.path == path for edit in one.fix.edits)]
+
+
+def _damage(result: CheckResult, path: str) -> int:
+    """How many statements of a file do not parse."""
+    return sum(piece.broken + sum(m.broken for m in piece.members) for piece in pieces(result.analysis, path))
+
+
+def _left_out(file: OpenFile, configs: Configs) -> bool:
     """Does the configuration exclude the file or a folder above it?"""
-    root = os.path.realpath(config.root)
+    if not file.on_disk:
+        return False
+    config = configs.of(file.path)
+    root = os.path.join(os.path.realpath(config.root), "")
     path = os.path.realpath(file.path)
-    while path.startswith(os.path.join(root, "")):
+    while path.startswith(root):
         if excluded(config, path):
             return True
         path = os.path.dirname(path)
@@ -193,31 +242,11 @@ def _places(findings: Iterable[Diagnostic]) -> Iterable[Place]:
 
 
 def _texts(
-    places: Iterable[Place], open_texts: Mapping[str, str], sources: Iterable[Mapping[str, Source]]
+    places: Iterable[Place], open_paths: Container[str], sources: Mapping[str, Source]
 ) -> dict[str, str]:
     """The texts of the files that places lie in and that are not open."""
-    known = [*sources]
-    found: dict[str, str] = {}
-    for path in {place.path for place in places} - set(open_texts):
-        source = next((each[path] for each in known if path in each), None)
-        try:
-            found[path] = (source or read_source(path)).text
-        except SourceError:
-            continue
-    return found
-
-
-def _tensors(
-    number: int, results: Iterable[tuple[list[OpenFile], CheckResult | None]], texts: Mapping[str, str]
-) -> Tensors:
-    maps: list[TensorMap] = []
-    sources: list[Mapping[str, Source]] = []
-    for files, result in results:
-        if result is not None:
-            sources.append(result.sources)
-            maps.extend(_tensor_map(file, result) for file in files)
-    built = [note.built for each in maps for note in each.notes if note.built is not None]
-    return Tensors(number, tuple(maps), _texts(built, texts, sources))
+    paths = {place.path for place in places if place.path not in open_paths}
+    return {path: sources[path].text for path in paths if path in sources}
 
 
 def _tensor_map(file: OpenFile, result: CheckResult) -> TensorMap:
