@@ -352,6 +352,9 @@ class EditBuilder:
             return
         text = source[value.place.span.start : value.place.span.end]
         broken = "\n" in text or "\r" in text
+        argument = at.node.args[0].value if isinstance(at.node, cst.Call) else None
+        if isinstance(argument, cst.GeneratorExp) and not argument.lpar:
+            text = f"({text})"
         if broken and text == value.text or not (value.atom or isinstance(parent, _OPENERS)):
             text = f"({value.text})"
         self.replace(outer.place, text)
@@ -499,8 +502,10 @@ class EditBuilder:
     def _newline(self, at: At) -> str:
         """The line break of the lines around a statement."""
         source = self._source(at.unit.path, at.span.segment)
-        match = re.compile(r"\r\n?|\n").search(source, at.span.start) or re.search(r"\r\n?|\n", source)
-        return match[0] if match is not None else "\n"
+        breaks = re.compile(r"\r\n?|\n")
+        below = breaks.search(source, at.span.start)
+        above = breaks.findall(source, 0, at.span.start) if below is None else []
+        return below[0] if below is not None else above[-1] if above else "\n"
 
     def _lines(self, statement: At) -> tuple[int, int]:
         """From the start of a statement's first line to behind the break of its last one."""
