@@ -26,6 +26,10 @@ from lsp import models  # noqa: E402
 from lsp.session import SERVER, Buffer, Editor  # noqa: E402
 
 
+EVERY = 40
+"""One model in so many has a finding."""
+
+
 @dataclass(frozen=True)
 class Latencies:
     """Seconds of single requests."""
@@ -54,13 +58,13 @@ async def measure(folder: Path, classes: int, rounds: int) -> Latencies:
     await small.diagnostics()
     first = time.perf_counter() - begin
     idle = [await _hover(small) for _ in range(20 * rounds)]
-    large = editor.open(folder / "large.py", models.large(classes))
+    large = editor.open(folder / "large.py", models.large(classes, EVERY))
     await large.diagnostics()
     busy: list[float] = []
     findings: list[float] = []
     for number in range(rounds):
         begin = time.perf_counter()
-        large.type(large.text.replace("c = torch.cat([a, b], dim=1)", f"c = torch.cat([a, b], dim={number})"))
+        large.type(f"{models.large(classes, EVERY)}\n\nnote = {number}\n")
         waiting = asyncio.ensure_future(large.diagnostics())
         while not waiting.done():
             busy.append(await _hover(small))
@@ -82,7 +86,7 @@ def main() -> None:
     classes = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder:
         seen = asyncio.run(measure(Path(folder), classes, 10))
-    print(f"file: {models.large(classes).count(chr(10))} lines, {len(seen.busy)} hovers while it is analysed")
+    print(f"file: {models.large(classes, EVERY).count(chr(10))} lines, {len(seen.busy)} hovers while it is analysed")
     print(f"initialize {1000 * seen.start:.0f} ms, first findings {1000 * seen.first:.0f} ms")
     for name in ("idle", "busy", "findings"):
         times = getattr(seen, name)

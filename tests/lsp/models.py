@@ -47,8 +47,9 @@ HALF = OTHER.replace("return model", "return model.(")
 CLEAN = HEAD + CAT.format(line="c = a")
 
 
-def large(classes: int) -> str:
-    """Many independent models; about 15 lines each."""
+def large(classes: int, every: int = 1) -> str:
+    """Many independent models of about 16 lines; one of ``every`` has a finding."""
     return HEAD + "\n\n".join(
-        CAT.format(line=LINE).replace("class Net", f"class Net{number}") for number in range(classes)
+        CAT.format(line="c = a" if number % every else LINE).replace("class Net", f"class Net{number}")
+        for number in range(classes)
     )
