@@ -568,7 +568,8 @@ def _scalar(scope: Scope, method: str, number: str) -> None:
     scope.use(x)
     name = functional(scope, "scale")
     origin = ("scaled", f"{method} {number}", *x.origin)
-    scope.bind(Tensor(f"self.{name}.{method}({x.text}, {number})", x.shape, origin, x.nonneg))
+    nonneg = x.nonneg or method == "add_scalar"
+    scope.bind(Tensor(f"self.{name}.{method}({x.text}, {number})", x.shape, origin, nonneg))
 
 
 @join("FloatFunctional.add_scalar")
@@ -631,7 +632,7 @@ def scalar_pair(scope: Scope) -> None:
     for number in (first, scope.rng.choice((first, 3.0))):
         origin = ("scaled", f"{method} {number}", *x.origin)
         text = f"self.{functional(scope, 'scale')}.{method}({x.text}, {number})"
-        made.append(Tensor(text, x.shape, origin, x.nonneg))
+        made.append(Tensor(text, x.shape, origin, x.nonneg or method == "add_scalar"))
     settle(scope, raw(scope, made))
 
 

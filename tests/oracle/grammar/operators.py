@@ -186,9 +186,9 @@ POOLS = [
 
 REDUCTIONS = [
     *rows("mean", "{x}.mean([2, 3], keepdim=True)", "torch.mean({x}, (2, 3), keepdim=True)", shape=plane(lambda _: 1)),
-    *rows("mean", "{x}.contiguous().mean([2, 3])", shape=lambda shape: shape[:2], when=square),
+    *rows("mean", "{x}.flatten(2).mean(2)", shape=lambda shape: shape[:2], when=square),
     *rows("mean", "{x}.mean(1, keepdim=True)", "torch.mean({x}, 1, keepdim=True)", shape=put(1, 1)),
-    *rows("mean", "{x}.contiguous().mean()", shape=scalar, when=square),
+    *rows("mean", "{x}.flatten(1).mean()", shape=scalar, when=square),
     *rows("std", "{x}.std()", "torch.std({x})", shape=scalar, when=square, sign="nonneg"),
     *rows("max", "{x}.max(1)[0]", "torch.max({x}, 1).values", shape=drop(1)),
     *rows("max", "{x}.max()", "torch.max({x})", shape=scalar),
@@ -301,7 +301,7 @@ OWN = [
         sign="free",
         when=lambda s: len(s) in (2, 3, 4) and s[-1] <= 64,
     ),
-    *rows("batch_norm", "nn.BatchNorm2d({c})", scale="own", sign="free"),
+    *rows("batch_norm", "nn.BatchNorm2d({c})", scale="own"),
     *rows("leaky_relu", "nn.LeakyReLU(0.1)", scale="own", sign="signed"),
     *rows("hardswish", "nn.Hardswish()", scale="own", sign="signed"),
     *rows("elu", "nn.ELU()", scale="own", sign="signed"),
