@@ -603,6 +603,7 @@ class Lifecycle(Library):
                 self.path,
                 self.entry,
                 self.facts is not None,
+                self._kept_local(node, row) if inplace is False else None,
             )
             self.script.events.append(event)
         if inplace is False and row.workflow is Workflow.EAGER and self.facts is None:
@@ -642,6 +643,42 @@ class Lifecycle(Library):
                 return False
             expression = function.value
         return expression is node
+
+    def _kept_local(self, node: cst.Call, row: LifecycleRow) -> str | None:
+        """The parameter that ``net = prepare(net)`` binds, if the function gives nothing back and does nothing
+        more with it than run it, and the caller goes on with the old model."""
+        statement = self.current.statement
+        if not (isinstance(statement, cst.Assign) and statement.value is node and len(statement.targets) == 1):
+            return None
+        target = statement.targets[0].target
+        if not (isinstance(target, cst.Name) and self._stack and self.path):
+            return None
+        name, model = target.value, self.functions[self._stack[-1]]
+        if self._shown_model(node, row) != name or not isinstance(model.node, cst.FunctionDef):
+            return None
+        if not _drops(model, name, statement) or not self._caller_keeps(model, name):
+            return None
+        return name
+
+    def _caller_keeps(self, model: FunctionModel, name: str) -> bool:
+        """Does the caller, a statement that is nothing but the call, use the name it passes again?"""
+        span = self.path[-1][0]
+        module = self.finder.module_at(span.path)
+        unit = module.syntax.all_units.get(span.unit) if module is not None else None
+        if module is None or unit is None:
+            return False
+        call = unit.node_at(span.ordinal)
+        passed = _argument_for(model, name, call) if isinstance(call, cst.Call) else None
+        if passed is None or not any(isinstance(n, cst.Expr) and n.value is call for n in walk(unit.node)):
+            return False
+        if passed.startswith("self."):
+            return True
+        end = unit.ordinal(call) + sum(1 for _ in walk(call))
+        here = (n for n in walk(unit.node) if isinstance(n, cst.Name) and n.value == passed)
+        if any(unit.ordinal(n) > end for n in here):
+            return True
+        later = (u for u in module.syntax.units if unit.kind == "statement" and u.start > unit.start)
+        return any(u.kind == "statement" and re.search(rf"\b{re.escape(passed)}\b", u.text) for u in later)
 
     # --- what a run did not reach -------------------------------------------------------------------
 
@@ -686,6 +723,49 @@ def _is_qconfig(target: cst.BaseExpression) -> bool:
     if isinstance(target, (cst.Tuple, cst.List)):
         return any(_is_qconfig(element.value) for element in target.elements)
     return isinstance(target, cst.Attribute) and target.attr.value == "qconfig"
+
+
+def _drops(model: FunctionModel, name: str, statement: cst.Assign) -> bool:
+    """Is what a statement binds to a name lost when the function ends?"""
+    nodes = list(walk(model.node))
+    parameters = model.node.params
+    if name not in {p.name.value for p in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)}:
+        return False
+    if any(isinstance(n, (cst.Yield, cst.Await, cst.For, cst.While)) and _holds(n, statement) for n in nodes):
+        return False
+    if any(isinstance(n, (cst.Yield, cst.Lambda, cst.FunctionDef)) and n is not model.node for n in nodes):
+        return False
+    if any(isinstance(n, cst.Return) and n.value is not None and not _is_none(n.value) for n in nodes):
+        return False
+    start = next(i for i, n in enumerate(nodes) if n is statement) + sum(1 for _ in walk(statement))
+    rest = nodes[start:]
+    run = {id(n.func) for n in rest if isinstance(n, cst.Call)}
+    for inner in rest:
+        function = inner.func if isinstance(inner, cst.Call) else None
+        if isinstance(function, cst.Attribute) and function.attr.value in RETURN_SELF:
+            run.add(id(function.value))
+    return all(id(n) in run for n in rest if isinstance(n, cst.Name) and n.value == name)
+
+
+def _holds(outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
+    return any(node is inner for node in walk(outer))
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _argument_for(model: FunctionModel, name: str, call: cst.Call) -> str | None:
+    """The dotted name that a call passes for a parameter."""
+    names = [p.name.value for p in (*model.node.params.posonly_params, *model.node.params.params)]
+    if model.owner is not None:
+        names = names[1:]
+    positional = [a.value for a in call.args if a.keyword is None and not a.star]
+    for argument in call.args:
+        if argument.keyword is not None and argument.keyword.value == name:
+            return dotted(argument.value)
+    position = names.index(name) if name in names else len(positional)
+    return dotted(positional[position]) if position < len(positional) else None
 
 
 def _values(arguments: Arguments) -> list[Value]:

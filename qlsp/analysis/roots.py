@@ -88,12 +88,14 @@ def judge(views: Sequence[View]) -> Iterator[Run]:
     """Every root of the files; what one file does with a class counts in all of them."""
     _class_roots(views)
     yield from _runs(views)
+    _unreached(views, _sets_qconfig)
+    yield from _runs(views)
 
 
 def unreached(views: Sequence[View]) -> Iterator[Run]:
     """The model classes that no root reaches: rules are silent about them, the statistics are not, and a fix
     has to be right in them too."""
-    _unreached(views)
+    _unreached(views, lambda machine, cls: True)
     yield from _runs(views)
 
 
@@ -334,7 +336,13 @@ def _base_classes(view: View) -> set[SpanId]:
     return found
 
 
-def _unreached(views: Sequence[View]) -> None:
+def _sets_qconfig(machine: Interpreter, cls: ClassValue) -> bool:
+    """Does the forward of a class name a qconfig? What it does to one is told whoever uses the class."""
+    forward = machine.class_model(cls).methods.get("forward")
+    return forward is not None and ".qconfig" in forward.unit.text
+
+
+def _unreached(views: Sequence[View], wanted: Callable[[Interpreter, ClassValue], bool]) -> None:
     """Candidates of unknown use: nothing is known of their inputs."""
     reached: set[SpanId] = set()
     for view in views:
@@ -347,7 +355,7 @@ def _unreached(views: Sequence[View]) -> None:
                     reached.update(entry.span for entry in order if isinstance(entry, ClassModel))
     for view in views:
         for cls, ref, state in view.models:
-            if cls.span not in reached:
+            if cls.span not in reached and wanted(view.machine, cls):
                 candidate = Candidate(ref, state, cls, cls.span, Workflow.NONE, Mode.UNKNOWN, None, True)
                 view.evidence.candidates.append(candidate)
 
