@@ -18,13 +18,8 @@ from pathlib import Path
 
 from pytest_lsp.client import make_test_lsp_client
 
-if __package__:
-    ROOT = Path(__file__).resolve().parents[2]
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from lsp import models  # noqa: E402
-from lsp.session import SERVER, Buffer, Editor  # noqa: E402
-
+from tests.lsp import models
+from tests.lsp.session import SERVER, Buffer, Editor
 
 EVERY = 40
 """One model in so many has a finding."""
@@ -86,7 +81,9 @@ def main() -> None:
     classes = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder:
         seen = asyncio.run(measure(Path(folder), classes, 10))
-    print(f"file: {models.large(classes, EVERY).count(chr(10))} lines, {len(seen.busy)} hovers while it is analysed")
+    print(
+        f"file: {models.large(classes, EVERY).count(chr(10))} lines, {len(seen.busy)} hovers while it is analysed"
+    )
     print(f"initialize {1000 * seen.start:.0f} ms, first findings {1000 * seen.first:.0f} ms")
     for name in ("idle", "busy", "findings"):
         times = getattr(seen, name)

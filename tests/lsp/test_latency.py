@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from .session import ROOT
-
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-from tests.bench.server import measure, p90  # noqa: E402
+from tests.bench.server import measure, p90
 
 SLOWER = 20
 """An event loop that waited for the analysis would answer hundreds of times slower."""
