@@ -77,6 +77,7 @@ class Schedule:
         self._settled.set()
         self._process: WorkerProcess | None = None
         self._answer: asyncio.Future[Checked | FixedAll] | None = None
+        self._asked: WorkerProcess | None = None
         self._one_at_a_time = asyncio.Lock()
         self._tensors: Tensors | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -188,6 +189,7 @@ class Schedule:
                 self._problem(f"the analysis process does not start: {error}")
                 return None
             self._answer = asyncio.get_running_loop().create_future()
+            self._asked = worker
             try:
                 await worker.send(job)
                 return await asyncio.wait_for(self._answer, TIME_LIMIT)
@@ -209,9 +211,9 @@ class Schedule:
             while True:
                 self._receive(await worker.receive())
         log.warning("worker %d ended", worker.pid)
-        idle = self._answer is None
+        idle = self._answer is None and self._process is worker
         self._forget(worker)
-        if self._answer is not None and not self._answer.done():
+        if self._answer is not None and self._asked is worker and not self._answer.done():
             self._answer.set_exception(WorkerDied())
         elif idle:
             self.recheck()

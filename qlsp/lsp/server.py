@@ -126,9 +126,9 @@ class Server(LanguageServer):
     def finished(self, edited: frozenset[str]) -> None:
         """Send what is new: findings to a client that waits for them, a hint to one that asks."""
         stale = False
-        for uri in self.schedule.documents:
+        for uri, document in self.schedule.documents.items():
             analysed = self.schedule.latest(uri)
-            if analysed is None:
+            if analysed is None or analysed.document.file.version != document.file.version:
                 continue
             new = self._reported.get(uri) != convert.result_id(analysed)
             if not self.client.pulls and (new or uri in edited):
@@ -385,4 +385,4 @@ def serve(tcp: tuple[str, int] | None) -> int:
         server.start_io()
     else:
         server.start_tcp(*tcp)
-    return 0
+    return 0 if server.protocol._shutdown else 1

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from qlsp.config import Config, ConfigError, Configs, Resolver, excluded
 from qlsp.diagnostics import Diagnostic
-from qlsp.engine import CheckResult, check, pieces, tensors_in
+from qlsp.engine import CheckResult, check, pieces, tensors_in, validate
 from qlsp.fixing import Applied, apply, choose
 from qlsp.lsp.exchange import (
     LENGTH,
@@ -102,7 +102,7 @@ class OpenConfigs:
         self.problems: dict[str, None] = {}
         self._files = {file.path: file for file in files}
         self._earlier = earlier
-        self._resolvers: dict[Settings, Resolver | ConfigError] = {}
+        self._resolvers: dict[tuple[Settings, str], Resolver | ConfigError] = {}
         self._by_path: dict[str, Config] = {}
         self._rooted: dict[tuple[int, str], Config] = {}
 
@@ -118,20 +118,24 @@ class OpenConfigs:
         return self._by_path[path]
 
     def _read(self, file: OpenFile) -> Config:
-        config = self._resolver(file.settings).of(file.path if file.on_disk else file.folder or ".")
+        config = self._resolver(file.settings, file.folder or "").of(
+            file.path if file.on_disk else file.folder or "."
+        )
         if config.root != "." or not file.folder:
             return config
         key = (id(config), file.folder)
         return self._rooted.setdefault(key, replace(config, root=file.folder))
 
-    def _resolver(self, settings: Settings) -> Resolver:
-        if settings not in self._resolvers:
-            own = [settings.configuration] if settings.configuration else []
+    def _resolver(self, settings: Settings, folder: str) -> Resolver:
+        key = (settings, folder)
+        if key not in self._resolvers:
+            named = settings.configuration
+            own = [os.path.join(folder, os.path.expanduser(named))] if named else []
             try:
-                self._resolvers[settings] = Resolver(False, [*own, *settings.values])
+                self._resolvers[key] = Resolver(False, [*own, *settings.values], check=validate)
             except ConfigError as error:
-                self._resolvers[settings] = error
-        found = self._resolvers[settings]
+                self._resolvers[key] = error
+        found = self._resolvers[key]
         if isinstance(found, ConfigError):
             raise found
         return found

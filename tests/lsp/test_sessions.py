@@ -172,6 +172,20 @@ async def test_wrong_setting_is_reported(connect: Connect, tmp_path: Path) -> No
     assert "setting workflow" in editor.client.messages[0].message
 
 
+async def test_a_configuration_file_of_the_settings(connect: Connect, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text('ignore = ["QL101"]\n')
+    editor = await connect("neovim")
+    await editor.start(tmp_path, initialization_options={"configuration": "other.toml"})
+    assert await editor.open(tmp_path / "net.py", models.FINDING).diagnostics() == []
+
+
+async def test_unknown_rule_is_reported(connect: Connect, tmp_path: Path) -> None:
+    editor = await connect("neovim")
+    await editor.start(tmp_path, initialization_options={"ignore": ["cat-mixed-scale"]})
+    assert codes(await editor.open(tmp_path / "net.py", models.FINDING).diagnostics()) == ["QL101"]
+    assert "cat-mixed-scales" in editor.client.messages[0].message
+
+
 async def test_excluded_files_are_left_alone(connect: Connect, tmp_path: Path) -> None:
     editor = await connect("neovim")
     await editor.start(tmp_path)
@@ -357,7 +371,7 @@ async def test_a_file_in_the_current_folder_is_not_imported(tmp_path: Path) -> N
 def test_the_server_ends_with_its_input(message: bytes) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(SERVER, input=message, capture_output=True, env=environment, timeout=60, check=False)
-    assert run.stdout == b""
+    assert run.stdout == b"" and run.returncode == 1
 
 
 async def test_server_over_tcp(tmp_path: Path) -> None:
