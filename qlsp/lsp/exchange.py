@@ -45,8 +45,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class FixAll:
-    """Apply the safe fixes of one of the documents until none is left."""
+    """Apply the safe fixes of one of the documents until none is left. The number is no job's."""
 
+    number: int
     files: tuple[OpenFile, ...]
     path: str
 
@@ -55,6 +56,7 @@ class FixAll:
 class FixedAll:
     """The edits that apply the safe fixes of a document."""
 
+    number: int
     edits: tuple[Edit, ...]
 
 

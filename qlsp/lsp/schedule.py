@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,8 @@ class Schedule:
         self._settled.set()
         self._process: WorkerProcess | None = None
         self._answer: asyncio.Future[Checked | FixedAll] | None = None
-        self._asked: WorkerProcess | None = None
+        self._asked: tuple[WorkerProcess, int] | None = None
+        self._numbers = itertools.count(-1, -1)
         self._one_at_a_time = asyncio.Lock()
         self._tensors: Tensors | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,7 +175,7 @@ class Schedule:
         if document is None:
             return ()
         files = tuple(each.file for each in self.documents.values())
-        answer = await self._ask(FixAll(files, document.file.path))
+        answer = await self._ask(FixAll(next(self._numbers), files, document.file.path))
         return answer.edits if isinstance(answer, FixedAll) else ()
 
     async def _ask(self, job: Job | FixAll) -> Checked | FixedAll | None:
@@ -189,7 +191,7 @@ class Schedule:
                 self._problem(f"the analysis process does not start: {error}")
                 return None
             self._answer = asyncio.get_running_loop().create_future()
-            self._asked = worker
+            self._asked = worker, job.number
             try:
                 await worker.send(job)
                 return await asyncio.wait_for(self._answer, TIME_LIMIT)
@@ -209,11 +211,12 @@ class Schedule:
     async def _listen(self, worker: WorkerProcess) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                self._receive(await worker.receive())
+                self._receive(worker, await worker.receive())
         log.warning("worker %d ended", worker.pid)
         idle = self._answer is None and self._process is worker
         self._forget(worker)
-        if self._answer is not None and self._asked is worker and not self._answer.done():
+        mine = self._asked is not None and self._asked[0] is worker
+        if mine and self._answer is not None and not self._answer.done():
             self._answer.set_exception(WorkerDied())
         elif idle:
             self.recheck()
@@ -222,11 +225,12 @@ class Schedule:
         if self._process is worker:
             self._process = None
 
-    def _receive(self, message: object) -> None:
+    def _receive(self, worker: WorkerProcess, message: object) -> None:
         if isinstance(message, Hello):
             self.rules = {rule.code: rule for rule in message.rules}
         elif isinstance(message, (Checked, FixedAll)):
-            if self._answer is not None and not self._answer.done():
+            answers = self._asked == (worker, message.number)  # a request may have been given up
+            if answers and self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
         elif isinstance(message, Tensors):
             self._tensors = message

@@ -180,7 +180,7 @@ class Worker:
             if result is None or after is None or _damage(after, path) > _damage(result, path):
                 break
             text = fixed
-        return FixedAll(tuple(edits_between(path, original, text)))
+        return FixedAll(request.number, tuple(edits_between(path, original, text)))
 
     def _check(self, files: Iterable[OpenFile], configs: OpenConfigs) -> CheckResult | None:
         """The one place that lets no exception through."""

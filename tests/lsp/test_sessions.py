@@ -353,6 +353,27 @@ async def test_cancelled_requests_do_no_harm(editor: Editor, tmp_path: Path) -> 
     assert len(await buffer.diagnostics()) == 30
 
 
+async def test_a_fix_all_that_is_given_up_does_no_harm(editor: Editor, tmp_path: Path) -> None:
+    buffer = editor.open(tmp_path / "net.py", models.large(10))
+    await buffer.diagnostics()
+    start = types.Range(types.Position(0, 0), types.Position(0, 0))
+    (action,) = await buffer.actions(start, ["source.fixAll.qlsp"])
+    for number in range(3):
+        request = editor.client.protocol.send_request_async(
+            types.CODE_ACTION_RESOLVE, action, msg_id=f"given-up-{number}"
+        )
+        waiting = asyncio.ensure_future(request)
+        await asyncio.sleep(0.02)
+        editor.client.cancel_request(types.CancelParams(f"given-up-{number}"))
+        with pytest.raises(JsonRpcException):
+            await waiting
+    buffer.type(models.FINDING)
+    assert codes(await buffer.diagnostics()) == ["QL101"]
+    (action,) = await buffer.actions(start, ["source.fixAll.qlsp"])
+    await buffer.apply(action)
+    assert await buffer.diagnostics() == []
+
+
 async def test_a_file_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
     for name in ("asyncio", "attrs", "libcst", "pygls", "queue", "lsprotocol"):
         (tmp_path / f"{name}.py").write_text('raise SystemExit("imported from the workspace")\n')
