@@ -388,6 +388,14 @@ async def test_a_file_in_the_current_folder_is_not_imported(tmp_path: Path) -> N
     assert b"imported from" not in run.stderr
 
 
+def test_the_server_does_not_load_what_only_the_worker_needs() -> None:
+    code = "import sys, qlsp.lsp.server; sys.exit(sum(name in sys.modules for name in ('libcst', 'qlsp.engine')))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, timeout=60, check=False).returncode == 0
+    )
+
+
 @pytest.mark.parametrize("message", [b"", b"garbage\r\n\r\n", b"Content-Length: 5\r\n\r\nab"])
 def test_the_server_ends_with_its_input(message: bytes) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
