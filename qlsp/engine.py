@@ -367,7 +367,8 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
         if rule.check is None or not any(selected(config, rule.meta) for config in every):
             continue
         for facts, script in subjects:
-            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script)
+            backend = configs.of(facts.context.span.path).qconfig_backend
+            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend)
             try:
                 for each in rule.check(context):
                     found.append(_Found(_diagnostic(analysis, rule, each), rule, context, each))

@@ -628,7 +628,7 @@ class Lifecycle(Library):
     def _shown_model(self, node: cst.Call, row: LifecycleRow) -> str:
         for argument in node.args:
             if argument.keyword is None or argument.keyword.value == row.model:
-                return dotted(argument.value) or ""
+                return dotted(_without_chain(argument.value)) or ""
         return ""
 
     def _is_statement(self, node: cst.Call) -> bool:
@@ -636,13 +636,7 @@ class Lifecycle(Library):
         statement = self.current.statement
         if not isinstance(statement, cst.Expr):
             return False
-        expression = statement.value
-        while isinstance(expression, cst.Call) and expression is not node:
-            function = expression.func
-            if not (isinstance(function, cst.Attribute) and function.attr.value in RETURN_SELF):
-                return False
-            expression = function.value
-        return expression is node
+        return _without_chain(statement.value, node) is node
 
     def _kept_local(self, node: cst.Call, row: LifecycleRow) -> str | None:
         """The parameter that ``net = prepare(net)`` binds, if the function gives nothing back and does nothing
@@ -745,6 +739,16 @@ def _drops(model: FunctionModel, name: str, statement: cst.Assign) -> bool:
         if isinstance(function, cst.Attribute) and function.attr.value in RETURN_SELF:
             run.add(id(function.value))
     return all(id(n) in run for n in rest if isinstance(n, cst.Name) and n.value == name)
+
+
+def _without_chain(expression: cst.BaseExpression, stop: cst.Call | None = None) -> cst.BaseExpression:
+    """``net`` of ``net.eval().to(device)``; not further in than a given call."""
+    while isinstance(expression, cst.Call) and expression is not stop:
+        function = expression.func
+        if not (isinstance(function, cst.Attribute) and function.attr.value in RETURN_SELF):
+            break
+        expression = function.value
+    return expression
 
 
 def _holds(outer: cst.CSTNode, inner: cst.CSTNode) -> bool:

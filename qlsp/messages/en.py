@@ -157,4 +157,17 @@ MESSAGES: dict[str, str] = {
         "`{spelling}` joins tensors in float that were quantized and are quantized again: right, but every branch"
         " makes the way out and back at each run. `FloatFunctional.cat` joins them in one scale without it."
     ),
+    "fix-add-qconfig": "Give `{model}` the default qconfig of {backend} before it is prepared",
+    "fix-add-qconfig-reason": "the backend and its observers are a choice, and the model becomes a quantized one",
+    "fix-move-qconfig": "Assign the qconfig before prepare",
+    "fix-move-qconfig-reason": "prepare reads it there; the model is then quantized, as the code asks",
+    "fix-inplace": "Work in place",
+    "fix-inplace-reason": "the model that the code goes on with is then the one that changes",
+    "fix-rebind": "Bind the result to `{model}`",
+    "fix-rebind-reason": "the code goes on with the model that the call gives back",
+    "fix-no-call": "Use the QConfig as it is",
+    "fix-no-call-reason": "the call raises",
+    "fix-delete": "Delete the statement",
+    "fix-delete-stray-reason": "nothing reads the attribute",
+    "fix-delete-unseen-reason": "the statement has no effect; the qconfig belongs on a module, before prepare",
 }

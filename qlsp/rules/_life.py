@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import Handover, LifecycleCall, QconfigAssignment, ScriptFacts
+from qlsp.rules.api import Finding, RuleContext
 from qlsp.values.value import exclusive
 from qlsp.values.workflow import Stage
 
@@ -81,3 +82,11 @@ def may_be_prepared_after(script: ScriptFacts, index: int) -> bool:
         and _MAY_PREPARE.search(later.callee)
         for later in script.events[index + 1 :]
     )
+
+
+def call_of(ctx: RuleContext, finding: Finding) -> LifecycleCall:
+    """The call that a finding is about."""
+    assert ctx.script is not None and isinstance(finding.subject, int)
+    event = ctx.script.events[finding.subject]
+    assert isinstance(event, LifecycleCall)
+    return event

@@ -65,13 +65,15 @@ class RuleContext:
 
     A fix has to be right in every context of the run: ``everywhere`` holds the facts of all of them, those of
     classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix. ``script``
-    is set in one context per file of its own, in which ``facts`` are empty.
+    is set in one context per file of its own, in which ``facts`` are empty. ``backend`` is the one that the
+    configuration names for fixes that add a qconfig.
     """
 
     facts: Facts
     everywhere: tuple[Facts, ...] = ()
     edits: Callable[[], EditBuilder] = field(default=_no_edits)
     script: ScriptFacts | None = None
+    backend: str | None = None
 
 
 def assumption(ctx: RuleContext) -> Message | None:

@@ -30,19 +30,23 @@ one scale is one module that sees all of them: `FloatFunctional.cat` for a conca
         net.qconfig = get_default_qconfig("x86")
         return prepare(net)
 
+## Fix safety
+The fix deletes the statement; `pass` stays where the block would be empty.
+
 ## When it is silent
 Objects of unknown class, and files or classes that read an attribute of that name themselves.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import StrayAttribute
-from qlsp.diagnostics import Message, Severity
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 
-META = RuleMeta(code="QL106", name="ineffective-qconfig-attribute", severity=Severity.WARNING, since="0.1")
+META = RuleMeta(code="QL106", name="ineffective-qconfig-attribute", severity=Severity.WARNING, since="0.1", fix="safe")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -52,3 +56,19 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         return
     for span, event in {e.span: e for e in script.events if isinstance(e, StrayAttribute)}.items():
         yield Finding(span, Message.of("ineffective-qconfig-attribute", name=event.name, on=event.on))
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Take the statement out."""
+    edit = ctx.edits()
+    text = edit.text(finding.span)
+    if not (_ASSIGNMENT.fullmatch(text) or _SETATTR.fullmatch(text)):
+        raise NoFix("a statement that does more")
+    edit.delete_statement(finding.span)
+    yield edit.fix(Message.of("fix-delete"), Message.of("fix-delete-stray-reason"), Applicability.SAFE)
+
+
+_PLAIN = r"(?:[\w.]+|[\"'][^\"']*[\"'])"
+_TARGET = r"[\w.\[\]\"']+\.share_(?:observation|observer|qconfig)\s*"
+_ASSIGNMENT = re.compile(rf"(?:{_TARGET}=\s*)+{_PLAIN}")
+_SETATTR = re.compile(rf"setattr\(\s*[\w.]+\s*,\s*[\"']share_\w+[\"']\s*,\s*{_PLAIN}\s*,?\s*\)")

@@ -38,6 +38,10 @@ Assign before the first prepare, or build the model again.
             net(batch)
         return convert(net)
 
+## Fix safety
+The fix moves the assignment before prepare, if both stand in one block and nothing between binds a name that it
+needs. The model is then quantized, as the code asks.
+
 ## When it is silent
 `qconfig = None` after prepare (it keeps a layer from being converted), a model that is prepared again later, a
 layer of a model that had a qconfig (convert takes the weight observer from it), and methods whose order is not
@@ -46,16 +50,16 @@ known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import QconfigAssignment, QconfigState, QconfigTarget, ScriptFacts
-from qlsp.diagnostics import Message, Severity
-from qlsp.rules._life import assignments, may_be_prepared_after, moved_after, prepared_before
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
+from qlsp.rules._life import assignments, call_of, may_be_prepared_after, moved_after, prepared_before
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta
-from qlsp.values.value import SpanId
 from qlsp.values.workflow import Stage, Workflow
 
-META = RuleMeta(code="QL302", name="qconfig-after-prepare", severity=Severity.ERROR, since="0.1")
+META = RuleMeta(code="QL302", name="qconfig-after-prepare", severity=Severity.ERROR, since="0.1", fix="safe")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -76,11 +80,12 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         if prepare is not None:
             seen.add(event.span)
             model = f"`{event.shown}`" if event.shown else "the model"
-            note = Note(Message.of("qconfig-prepared-here"), prepare)
-            yield Finding(event.span, Message.of("qconfig-after-prepare", model=model), related=(note,))
+            note = Note(Message.of("qconfig-prepared-here"), script.events[prepare].span)
+            message = Message.of("qconfig-after-prepare", model=model)
+            yield Finding(event.span, message, related=(note,), subject=prepare)
 
 
-def _too_late(script: ScriptFacts, index: int, event: QconfigAssignment) -> SpanId | None:
+def _too_late(script: ScriptFacts, index: int, event: QconfigAssignment) -> int | None:
     """The prepare call that this assignment comes after, if it certainly has no effect."""
     earlier = prepared_before(script, index)
     if not earlier or event.target is QconfigTarget.TENSOR or may_be_prepared_after(script, index):
@@ -89,9 +94,47 @@ def _too_late(script: ScriptFacts, index: int, event: QconfigAssignment) -> Span
         return None
     states = {call.qconfig for _, call in earlier}
     if states == {QconfigState.ABSENT}:
-        return earlier[-1][1].span
+        return earlier[-1][0]
     if event.target is QconfigTarget.LEAF:
         return None
     if states <= {QconfigState.ABSENT, QconfigState.OUTSIDE} or moved_after(script, index, Stage.CONVERT):
-        return earlier[-1][1].span
+        return earlier[-1][0]
     return None
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Assign before prepare, if nothing that the assignment needs stands between."""
+    call = call_of(ctx, finding)
+    edit = ctx.edits()
+    targets, value = edit.assignment(finding.span)
+    if len(targets) != 1 or not call.model or not _TARGET.fullmatch(targets[0]):
+        raise NoFix("a target that is not a plain name")
+    bound, later = edit.bound_between(call.span, finding.span)
+    owner = targets[0].removesuffix(".qconfig")
+    if (set(_NAME.findall(value)) | {owner.partition(".")[0], call.model.partition(".")[0]}) & later:
+        raise NoFix("a name that is bound between")
+    if set(_NAME.findall(value)) & bound or not edit.runs_once(call.span):
+        raise NoFix("a name that prepare's statement binds")
+    prepared, inner = _prepared_name(edit.text(call.statement), owner)
+    if prepared and prepared != call.model:
+        edit.insert_before(call.span, f"{call.model}{inner}.qconfig = {value}")
+        edit.delete_statement(finding.span)
+    elif owner == call.model or owner.startswith(f"{call.model}."):
+        edit.move_statement(finding.span, before=call.span)
+    else:
+        raise NoFix("a name of something else")
+    yield edit.fix(Message.of("fix-move-qconfig"), Message.of("fix-move-qconfig-reason"), Applicability.SAFE)
+
+
+_TARGET = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*\.qconfig")
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_BINDS = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*=(?!=)")
+
+
+def _prepared_name(statement: str, owner: str) -> tuple[str, str]:
+    """The name that prepare's statement gives to the copy, and what of it the assignment is made on."""
+    found = _BINDS.match(statement)
+    name = found[1] if found is not None else ""
+    if name and (owner == name or owner.startswith(f"{name}.")):
+        return name, owner.removeprefix(name)
+    return "", ""

@@ -32,6 +32,9 @@ assign them as they are.
         net.qconfig = default_qconfig
         return prepare(net)
 
+## Fix safety
+The fix takes the empty `()` away. A call with arguments is left to the reader.
+
 ## When it is silent
 A value that is a QConfig on one path only, and names that are not torch's.
 """
@@ -41,10 +44,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import QconfigCall
-from qlsp.diagnostics import Message, Predicts, Severity
+from qlsp.diagnostics import Applicability, Fix, Message, Predicts, Severity
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 
-META = RuleMeta(code="QL310", name="qconfig-called", severity=Severity.ERROR, since="0.1", predicts=Predicts.RAISES)
+META = RuleMeta(
+    code="QL310", name="qconfig-called", severity=Severity.ERROR, since="0.1", predicts=Predicts.RAISES, fix="safe"
+)
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -54,3 +59,10 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         return
     for span, event in {e.span: e for e in script.events if isinstance(e, QconfigCall)}.items():
         yield Finding(span, Message.of("qconfig-called", spelling=event.spelling))
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Use the object as it is."""
+    edit = ctx.edits()
+    edit.uncall(finding.span)
+    yield edit.fix(Message.of("fix-no-call"), Message.of("fix-no-call-reason"), Applicability.SAFE)

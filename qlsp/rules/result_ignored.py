@@ -38,6 +38,10 @@ quantized, and neither an exception nor a warning says so.
         convert(net, inplace=True)
         return net
 
+## Fix safety
+The fix adds `inplace=True`, so that the model the code goes on with is the one that is prepared or converted. In FX
+graph mode it binds the result to the name of the model, if that name is local.
+
 ## When it is silent
 `inplace` is True or not known, the result is used, or a test expects the call to fail.
 """
@@ -47,12 +51,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import LifecycleCall
-from qlsp.diagnostics import Message, Severity
-from qlsp.rules._life import calls
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
+from qlsp.rules._life import call_of, calls
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 from qlsp.values.workflow import Stage, Workflow
 
-META = RuleMeta(code="QL303", name="result-ignored", severity=Severity.ERROR, since="0.1")
+META = RuleMeta(code="QL303", name="result-ignored", severity=Severity.ERROR, since="0.1", fix="safe")
 
 STAGES = (Stage.FUSE, Stage.PREPARE, Stage.CONVERT, Stage.DYNAMIC)
 
@@ -63,7 +67,7 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     if script is None or script.vendor:
         return
     seen = set()
-    for _, call in calls(script):
+    for index, call in calls(script):
         if call.statement in seen or not _thrown_away(call):
             continue
         seen.add(call.statement)
@@ -71,10 +75,25 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         kind = "result-ignored" if call.rebinds is None else "result-kept-local"
         if "inplace" not in call.row.params:
             kind = f"{kind}-traced"
-        yield Finding(call.statement, Message.of(kind, call=call.spelling, model=model))
+        yield Finding(call.statement, Message.of(kind, call=call.spelling, model=model), subject=index)
 
 
 def _thrown_away(call: LifecycleCall) -> bool:
     if call.row.workflow not in (Workflow.EAGER, Workflow.FX) or call.row.stage not in STAGES:
         return False
     return call.inplace is False and (call.ignored or call.rebinds is not None)
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Work in place where the call can; bind the result to the name of the model where it cannot."""
+    call = call_of(ctx, finding)
+    edit = ctx.edits()
+    if "inplace" in call.row.params:
+        edit.set_argument(call.span, call.row.params.index("inplace"), "inplace", "True")
+        yield edit.fix(Message.of("fix-inplace"), Message.of("fix-inplace-reason"), Applicability.SAFE)
+        return
+    if not call.model or "." in call.model or not call.ignored or not edit.may_rebind(call.span, call.model):
+        raise NoFix("not a local name, or one that others share")
+    edit.wrap(call.statement, f"{call.model} = ", "")
+    title = Message.of("fix-rebind", model=call.model)
+    yield edit.fix(title, Message.of("fix-rebind-reason"), Applicability.SAFE)

@@ -43,20 +43,25 @@ Two tensors with one qconfig do not share a scale either: see `cat-mixed-scales`
         def forward(self, x):
             return self.dequant(self.fc(self.quant(x)))
 
+## Fix safety
+The fix deletes the statement, which has no effect. It is unsafe because what it was meant to do is then done nowhere:
+the qconfig belongs on a module, before prepare.
+
 ## When it is silent
 Constructors, objects of unknown kind outside of forward, and a forward that prepares a model itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import QconfigAssignment, QconfigTarget, ScriptFacts
-from qlsp.diagnostics import Message, Severity
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
 from qlsp.rules._life import calls
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 
-META = RuleMeta(code="QL312", name="tensor-qconfig", severity=Severity.ERROR, since="0.1")
+META = RuleMeta(code="QL312", name="tensor-qconfig", severity=Severity.ERROR, since="0.1", fix="unsafe")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -90,3 +95,15 @@ def _elsewhere(script: ScriptFacts, event: QconfigAssignment, kind: str) -> bool
         if isinstance(other, QconfigAssignment) and other.span == event.span and other.target in modules
     ]
     return any(kind == "tensor-qconfig" or not other.in_forward for other in others)
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Take the statement out."""
+    edit = ctx.edits()
+    if not _ASSIGNMENT.fullmatch(edit.text(finding.span)):
+        raise NoFix("a statement that does more")
+    edit.delete_statement(finding.span)
+    yield edit.fix(Message.of("fix-delete"), Message.of("fix-delete-unseen-reason"), Applicability.UNSAFE)
+
+
+_ASSIGNMENT = re.compile(r"(?:[\w.]+\.qconfig\s*=\s*)+[\w.]+(?:\(\s*[\w.\"'=, -]*\s*\))?")

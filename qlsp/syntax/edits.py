@@ -33,7 +33,7 @@ import libcst as cst
 
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import Unit, walk
+from qlsp.syntax.parse import Unit, bound_names, walk
 from qlsp.syntax.view import At, ClassAt, CodeView, Family, MethodAt, NodeKey, parsed
 from qlsp.text import Edit, Place, Span
 
@@ -172,6 +172,69 @@ class EditBuilder:
             raise NoFix("not in this loop")
         target, iterable = (self._expression(At(at.unit, node)) for node in (found.target, found.iter))
         return LoopAt(At(at.unit, found), target, iterable)
+
+    def runs_once(self, key: NodeKey) -> bool:
+        """False where a node is part of a comprehension, a lambda or a condition of its statement."""
+        at = self.view.at(key)
+        kinds = (cst.CompFor, cst.BaseComp, cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.Comparison)
+        for node in self.view.ancestors(at):
+            if isinstance(node, cst.BaseStatement):
+                return not isinstance(node, (cst.If, cst.While))
+            if isinstance(node, kinds):
+                return False
+        return True
+
+    def found(self, pattern: re.Pattern[str]) -> list[str]:
+        """What a pattern's group stands for in the files in view, each text once."""
+        files = self.view.by_path.values()
+        texts = [unit.text for file in files for unit in file.syntax.units]
+        return list(dict.fromkeys(match[1] for text in texts for match in pattern.finditer(text)))
+
+    def may_rebind(self, key: NodeKey, name: str) -> bool:
+        """True if a statement may bind a name anew: a name of the function that it gives back if it is a
+        parameter, or a name of the script."""
+        at = self.view.at(key)
+        function = self.view.function(at)
+        if function is None:
+            return self.view.enclosing_class(at) is None
+        if not isinstance(function.node, cst.FunctionDef):
+            return False
+        nodes = list(walk(function.node))
+        if any(isinstance(node, (cst.Global, cst.Nonlocal)) for node in nodes) or self._nested(function):
+            return False
+        parameters = {node.name.value for node in nodes if isinstance(node, cst.Param)}
+        if name not in parameters:
+            return any(isinstance(node, cst.Assign) and _sets(node, name) for node in nodes)
+        returns = [node for node in nodes if isinstance(node, cst.Return) and node.value is not None]
+        return bool(returns) and all(_count_names(node, name) for node in returns)
+
+    def assignment(self, key: NodeKey) -> tuple[tuple[str, ...], str]:
+        """The targets and the value of a plain assignment, as text; a target may be written over lines."""
+        at = self.view.at(key)
+        if not isinstance(at.node, cst.Assign):
+            raise NoFix("not a plain assignment")
+        targets = tuple(self._expression(At(at.unit, each.target)).text for each in at.node.targets)
+        return targets, self._expression(At(at.unit, at.node.value)).text
+
+    def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
+        """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
+        one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
+        block = self.view.parent(one)
+        if block is not self.view.parent(other):
+            raise NoFix("statements of different blocks")
+        if isinstance(block, cst.IndentedBlock):
+            body = list(block.body)
+            start, end = body.index(one.node), body.index(other.node)  # type: ignore[arg-type]
+            names = [bound_names("statement", None, At(one.unit, node).text) for node in body[start:end]]
+        elif block is None and one.unit.path == other.unit.path and one.unit.segment == other.unit.segment:
+            units = self.view.file(one.unit.path).syntax.units
+            start, end = units.index(one.unit), units.index(other.unit)
+            names = [unit.names for unit in units[start:end]]
+        else:
+            raise NoFix("statements of different blocks")
+        if not names:
+            raise NoFix("statements in another order")
+        return names[0], frozenset().union(*names[1:])
 
     def local_name(self, key: NodeKey, hint: str) -> str:
         """A name that the function around a node does not use."""
@@ -329,6 +392,26 @@ class EditBuilder:
         for argument in call.arguments:
             if argument.keyword == old and argument.keyword_place is not None:
                 self.replace(argument.keyword_place, new)
+
+    def set_argument(self, key: NodeKey, position: int, name: str, text: str) -> None:
+        """Give an argument of a call another value; add it by its name if it is not there."""
+        argument = self.call(key).argument(position, name)
+        if argument is None:
+            self.add_argument(key, f"{name}={text}")
+        else:
+            self.replace(argument.value.place, text)
+
+    def uncall(self, key: NodeKey) -> None:
+        """A call without arguments becomes its function."""
+        at, call = self.view.at(key), self.call(key)
+        parent = self.view.parent(at)
+        if call.arguments or isinstance(parent, cst.Call) and parent.func is at.node:
+            raise NoFix("a call with arguments, or whose result is called")
+        span = Span(call.function.span.end, call.place.span.end, call.place.span.segment)
+        rest = Place(call.place.path, span)
+        if self.text(rest).strip("() \t\r\n\\"):
+            raise NoFix("a comment in a call")
+        self.replace(rest, "")
 
     def unwrap_call(self, key: NodeKey) -> None:
         """Put the only argument of a call in place of the call: ``x = f(x)`` goes away as a whole."""
@@ -753,6 +836,10 @@ def _count_names(node: cst.CSTNode, name: str) -> int:
         elif isinstance(inner, cst.Name) and inner.value == name and id(inner) not in skipped:
             count += 1
     return count
+
+
+def _sets(node: cst.Assign, name: str) -> bool:
+    return any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
 
 
 def _stores(node: cst.CSTNode, name: str) -> int:

@@ -136,7 +136,7 @@ class Unit:
     def names(self) -> frozenset[str]:
         """The names that the chunk may bind; more than it does, never fewer where the text is plain."""
         if self._names is None:
-            self._names = _bound_names(self.kind, self.name, self.text)
+            self._names = bound_names(self.kind, self.name, self.text)
         return self._names
 
     def ordinal(self, node: cst.CSTNode) -> int:
@@ -636,7 +636,7 @@ _WORDS = (
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
 
-def _bound_names(kind: Kind, name: str | None, text: str) -> frozenset[str]:
+def bound_names(kind: Kind, name: str | None, text: str) -> frozenset[str]:
     """Return names that a statement may bind in its scope."""
     if kind != "statement":
         return frozenset([name] if name is not None else [])

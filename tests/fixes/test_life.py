@@ -1,0 +1,186 @@
+"""What the fixes of the life-cycle rules write."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from contract import fixed_texts, problems
+from scoring import configuration
+
+from qlsp.diagnostics import Applicability
+from qlsp.engine import check
+
+HEAD = "import torch.ao.quantization as tq\nfrom torch import nn\n"
+SAFE, UNSAFE, DISPLAY = Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY
+
+
+def fixed(code: str, applicability: Applicability, settings: tuple[str, ...] = ()) -> str | None:
+    """The code after the only fix of this kind, None where there is none; every fix keeps the contract."""
+    texts = {"test.py": HEAD + dedent(code)}
+    configs = configuration(settings)
+    assert list(problems(texts, configs)) == []
+    result = check(list(texts), configs, texts)
+    fixes = [f for d in result.diagnostics for f in d.fixes if f.applicability is applicability]
+    assert len(fixes) <= 1
+    return fixed_texts(texts, fixes[0])["test.py"].removeprefix(HEAD) if fixes else None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tq.prepare(net)", "tq.prepare(net, inplace=True)"),
+        ("tq.prepare(net,)", "tq.prepare(net, inplace=True,)"),
+        ("tq.prepare(net, inplace=False)", "tq.prepare(net, inplace=True)"),
+        ("tq.prepare(net, False)", "tq.prepare(net, True)"),
+        ("tq.convert(net).eval()", "tq.convert(net, inplace=True).eval()"),
+        ("tq.fuse_modules(net, [['0', '1']])", "tq.fuse_modules(net, [['0', '1']], inplace=True)"),
+        ("tq.quantize_dynamic(net, {nn.Linear})", "tq.quantize_dynamic(net, {nn.Linear}, inplace=True)"),
+        (
+            "tq.convert(\n        net,  # the model\n    )",
+            "tq.convert(\n        net, inplace=True,  # the model\n    )",
+        ),
+    ],
+)
+def test_result_ignored_works_in_place(before: str, after: str) -> None:
+    code = f"def run(net):\n    {before}\n    return net\n"
+    assert fixed(code, SAFE) == f"def run(net):\n    {after}\n    return net\n"
+
+
+def test_result_ignored_binds_in_fx() -> None:
+    code = """\
+    from torch.ao.quantization.quantize_fx import prepare_fx
+    def run(net, mapping, example):
+        prepare_fx(net, mapping, example)
+        return net
+    """
+    wanted = dedent(code).replace("    prepare_fx(net", "    net = prepare_fx(net")
+    assert fixed(code, SAFE) == wanted
+
+
+@pytest.mark.parametrize("rest", ["pass", "return 1", "return len([1])", "holder.net = net"])
+def test_result_ignored_does_not_bind_what_others_keep(rest: str) -> None:
+    code = f"""\
+    from torch.ao.quantization.quantize_fx import prepare_fx
+    def run(holder, net, mapping, example):
+        prepare_fx(net, mapping, example)
+        {rest}
+    """
+    assert fixed(code, SAFE) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "net = tq.prepare(net)\nnet.qconfig = tq.default_qconfig\n",
+            "net.qconfig = tq.default_qconfig\nnet = tq.prepare(net)\n",
+        ),
+        (
+            "tq.prepare(net, inplace=True)\n\n# how\nnet.qconfig = tq.default_qconfig  # so\nnet(x)\n",
+            "net.qconfig = tq.default_qconfig  # so\ntq.prepare(net, inplace=True)\n\n# how\nnet(x)\n",
+        ),
+        (
+            "ready = tq.prepare(net)\nready.qconfig = tq.default_qconfig\nready(x)\n",
+            "net.qconfig = tq.default_qconfig\nready = tq.prepare(net)\nready(x)\n",
+        ),
+    ],
+)
+def test_qconfig_after_prepare_moves(before: str, after: str) -> None:
+    head = "def run(net, x):\n"
+    lines = [f"    {line}" if line else line for line in before.splitlines()]
+    wanted = [f"    {line}" if line else line for line in after.splitlines()]
+    assert fixed("\n".join([head.rstrip(), *lines, ""]), SAFE) == "\n".join([head.rstrip(), *wanted, ""])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "net = tq.prepare(net)\nbackend = x\nnet.qconfig = tq.get_default_qconfig(backend)",
+        "net = tq.prepare(net)\nif x:\n    net.qconfig = tq.default_qconfig",
+        "net = tq.prepare(net)\nfrom torch.ao.quantization import default_qconfig\nnet.qconfig = default_qconfig",
+    ],
+)
+def test_qconfig_after_prepare_stays_where_something_stands_between(body: str) -> None:
+    lines = [f"    {line}" for line in body.splitlines()]
+    assert fixed("\n".join(["def run(net, x):", *lines, ""]), SAFE) is None
+
+
+def test_missing_qconfig_takes_the_backend_of_the_project() -> None:
+    code = """\
+    def other(net):
+        net.qconfig = tq.get_default_qconfig("qnnpack")
+    def run():
+        net = tq.QuantWrapper(nn.Linear(4, 4)).eval()
+        return tq.prepare(net)
+    """
+    line = '    net.qconfig = tq.get_default_qconfig("qnnpack")\n    return tq.prepare'
+    assert fixed(code, UNSAFE) == dedent(code).replace("    return tq.prepare", line)
+
+
+def test_missing_qconfig_takes_the_configured_backend_and_the_mode() -> None:
+    code = """\
+    net = tq.QuantWrapper(nn.Linear(4, 4)).train()
+    net = tq.prepare_qat(net.train())
+    """
+    wanted = dedent(code).replace("net = tq.prep", 'net.qconfig = tq.get_default_qat_qconfig("fbgemm")\nnet = tq.prep')
+    assert fixed(code, UNSAFE, ('qconfig-backend = "fbgemm"',)) == wanted
+    assert fixed(code, UNSAFE) is None
+    assert fixed(code, DISPLAY) == wanted.replace("fbgemm", "x86")
+
+
+def test_missing_qconfig_is_not_put_before_a_comprehension() -> None:
+    code = """\
+    def run():
+        nets = [tq.QuantWrapper(nn.Linear(4, 4)).eval(), tq.QuantWrapper(nn.Linear(4, 4)).eval()]
+        return [tq.prepare(net) for net in nets]
+    """
+    assert fixed(code, UNSAFE, ('qconfig-backend = "x86"',)) is None
+
+
+def test_stray_attribute_is_deleted() -> None:
+    code = """\
+    config = tq.get_default_qconfig("x86")
+    config.share_observation = True
+    def share(config=config):
+        tq.default_qconfig.share_observer = True
+    """
+    texts = {"test.py": HEAD + dedent(code)}
+    result = check(list(texts), configuration(), texts)
+    first, second = (fix for d in result.diagnostics for fix in d.fixes)
+    assert {first.applicability, second.applicability} == {SAFE}
+    assert "config.share_observation" not in fixed_texts(texts, first)["test.py"]
+    assert fixed_texts(texts, second)["test.py"].endswith("def share(config=config):\n    pass\n")
+
+
+def test_stray_attribute_with_a_call_stays() -> None:
+    code = """\
+    def run(compute):
+        tq.default_qconfig.share_observer = compute()
+    """
+    assert fixed(code, SAFE) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tq.default_qconfig()", "tq.default_qconfig"),
+        ('tq.get_default_qconfig("x86")()', 'tq.get_default_qconfig("x86")'),
+        ("(tq.default_qconfig)( )", "(tq.default_qconfig)"),
+        ("tq.default_qconfig(backend)", None),
+        ("tq.default_qconfig(  # why\n    )", None),
+    ],
+)
+def test_qconfig_is_not_called(before: str, after: str | None) -> None:
+    wanted = None if after is None else f"def run(net, backend):\n    net.qconfig = {after}\n"
+    assert fixed(f"def run(net, backend):\n    net.qconfig = {before}\n", SAFE) == wanted
+
+
+def test_qconfig_of_a_tensor_is_deleted() -> None:
+    code = """\
+    class Tagged(nn.Module):
+        def forward(self, x):
+            x.qconfig = tq.default_qconfig
+            return x
+    """
+    assert fixed(code, UNSAFE) == dedent(code).replace("        x.qconfig = tq.default_qconfig\n", "")
