@@ -266,7 +266,8 @@ def _fix(
         for line in written.failures:
             files.fail(line)
         if written.failures or arguments.statistics:
-            result = check(paths, configs, {**texts, **fixed.texts}, named, arguments.statistics)
+            given = {path: fixed.texts.get(path, text) for path, text in texts.items()}
+            result = check(paths, configs, given, named, arguments.statistics)
     for one in fixed.broken:
         files.fail(f"{one.diagnostic.place.path}: a fix of {one.diagnostic.code} gave no Python, please report it")
     if not fixed.settled:

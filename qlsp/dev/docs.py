@@ -7,9 +7,11 @@ With ``--check`` nothing is written, and the exit status is 1 where a page is no
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from qlsp.config import HORIZON, KEYS, Config, Key, as_toml, values_of
 from qlsp.report.page import as_markdown, summary
@@ -17,11 +19,14 @@ from qlsp.rules.api import all_rules
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
 CONFIGURATION = FOLDER.parent / "configuration.md"
+MEASURED = FOLDER / "measured.json"
 
 
 def pages() -> dict[str, str]:
     """File name to content: a page for each rule, and the list of all."""
-    result = {f"{rule.meta.name}.md": as_markdown(rule.meta, rule.page) for rule in all_rules()}
+    result = {
+        f"{rule.meta.name}.md": as_markdown(rule.meta, rule.page) + measured(rule.meta.name) for rule in all_rules()
+    }
     rows = [
         f"| {rule.meta.code} | [{rule.meta.name}]({rule.meta.name}.md) | {rule.meta.severity.value} |"
         f" {rule.meta.fix or '-'} | {summary(rule.page)} |"
@@ -34,6 +39,36 @@ def pages() -> dict[str, str]:
         + "".join(f"{row}\n" for row in rows)
     )
     return result
+
+
+def measured(name: str, file: Path = MEASURED) -> str:
+    """What the fixes of a rule were measured to be worth, from the file that ``tests/proofs`` writes."""
+    data = json.loads(file.read_text(encoding="utf-8"))
+    tables = [table for table in data["tables"] if table["rule"] == name]
+    if not tables:
+        return ""
+    parts = [
+        f"\n## Measured\n\nBefore and after the fix, with torch {data['torch']} and its x86 qconfig: SQNR in dB (that"
+        " of the worst output), the scales (of the inputs and the result of the concatenation where there is one,"
+        " else of the stubs), and the number of quantized modules.\n"
+    ]
+    for table in tables:
+        parts.append(f"\n{table['fix']}:\n\n")
+        parts.append("| mode | ratio of the ranges | order | SQNR | scales | modules |\n|---|---|---|---|---|---|\n")
+        for row in table["rows"]:
+            old, new = row["before"], row["after"]
+            cells = [row["mode"].upper(), str(row["ratio"]), row["order"], f"{_sqnr(old)} -> {_sqnr(new)}"]
+            cells += [f"{_scales(old)} -> {_scales(new)}", f"{old['modules']} -> {new['modules']}"]
+            parts.append(f"| {' | '.join(cells)} |\n")
+    return "".join(parts)
+
+
+def _sqnr(result: Mapping[str, Any]) -> str:
+    return f"{result['sqnr']:.1f}" if "sqnr" in result else "raises"
+
+
+def _scales(result: Mapping[str, Any]) -> str:
+    return ", ".join(f"{scale:g}" for scale in result.get("scales", [])) or "-"
 
 
 def differences(folder: Path) -> list[str]:

@@ -16,7 +16,19 @@ from qlsp.analysis.scales import Scales, is_cat
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.ops.spec import Observation, Role
 from qlsp.rules.api import RuleContext
-from qlsp.values.value import Const, Domain, SpanId, Symbol, Tensor, Unknown, exclusive
+from qlsp.values.qparams import DerivedScale
+from qlsp.values.value import (
+    Choice,
+    Const,
+    Domain,
+    SpanId,
+    Symbol,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    exclusive,
+)
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import CallAt, EditBuilder, Expression, MethodAt
@@ -193,7 +205,12 @@ def with_functional(ctx: RuleContext, call: OpCall) -> Fix:
 
 
 def add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
-    """The edits of R1."""
+    """The edits of R1, also for what would differ in scale from the result."""
+    _add_functional(ctx, edit, call, doubts)
+    join_cats(ctx, edit, call, doubts)
+
+
+def _add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
     method = edit.method(call.span)
     require_eager(ctx, call.span, doubts)
     require_converted_receiver(ctx, call.span)
@@ -379,15 +396,10 @@ def _feeds_only(ctx: RuleContext, edit: EditBuilder, stub: OpCall, cat: OpCall, 
 
 def consumers(facts: Facts, producer: OpCall) -> Iterator[OpCall]:
     """The calls that take a producer's own output as an operand."""
-    outputs = {
-        (a.output.number, a.output.origin, a.output.domain)
-        for a in producer.alternatives
-        if isinstance(a.output, Tensor)
-    }
+    outputs = set(_outputs(producer))
     for call in facts.op_calls.values():
         if call is not producer and any(
-            isinstance(operand.value, Tensor)
-            and (operand.value.number, operand.value.origin, operand.value.domain) in outputs
+            isinstance(operand.value, Tensor) and _identity(operand.value) in outputs
             for alternative in call.alternatives
             for operand in alternative.operands
         ):
@@ -446,6 +458,7 @@ def through_float(ctx: RuleContext, call: OpCall) -> Fix:
     else:
         edit.replace(tensors.value.place, f"[{dequant}(tensor) for tensor in {tensors.value.operand}]")
     quant = edit.add_submodule(call.span, "quant_cat", QUANT_STUB)
+    join_cats(ctx, edit, call, doubts)
     edit.wrap(site.place, f"{method.receiver}.{quant}(", ")")
     doubts.add(Message.of("fix-cat-through-float-reason"))
     return doubts.fix(edit, Message.of("fix-cat-through-float"), Message.of("fix-cat-through-float-reason"))
@@ -478,28 +491,74 @@ def raw_cats(facts: Facts, call: OpCall) -> list[OpCall]:
     return list(found.values())
 
 
-def join_cats(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> bool:
+def join_cats(
+    ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts, done: set[SpanId] | None = None
+) -> bool:
     """Add an observer to the raw concatenations in which a new scale of a call would differ from the others.
 
     True if there are any. Those whose inputs differ already have a finding, and a fix, of their own.
     """
-    done: set[SpanId] = set()
+    done = {call.span} if done is None else done
+    before = len(done)
     for facts, use in uses(ctx, call.span):
-        for cat in raw_cats(facts, use):
-            verdict = Scales(facts).verdict(cat).outcome
-            if verdict in ("mixed", "float") or cat.span in done or _only_from(cat, use):
+        for cat in _torn(facts, use):
+            if cat.span not in done:
+                done.add(cat.span)
+                _add_functional(ctx, edit, cat, doubts)
+    return len(done) > before
+
+
+def _torn(facts: Facts, producer: OpCall) -> Iterator[OpCall]:
+    """The raw concatenations of one scale that have several once a call's output gets a new one.
+
+    Follows the new scale in the order of execution; a concatenation that is torn gets a new one itself.
+    """
+    scales = Scales(facts)
+    new: dict[tuple[object, ...], object] = dict.fromkeys(_outputs(producer), "new")
+    started = False
+    for call in facts.op_calls.values():
+        if call is producer:
+            started = True
+            continue
+        labels = [
+            [new.get(_identity(operand.value)) for operand in alternative.operands] for alternative in call.alternatives
+        ]
+        if not started or not any(label is not None for each in labels for label in each):
+            continue
+        if is_cat(call):
+            torn = any(len(set(each)) > 1 for each in labels)
+            if torn and scales.verdict(call).outcome == "same":
+                yield call
+                new.update(dict.fromkeys(_outputs(call), call.span))
                 continue
-            add_functional(ctx, edit, cat, doubts)
-            done.add(cat.span)
-    return bool(done)
+        elif call.spec.role is not None or call.spec.observation not in (Observation.SHARE, Observation.DERIVED):
+            continue
+        label = labels[0][0] if labels[0] else None
+        if label is not None:
+            new.update({output: _derived(call, label) for output in _outputs(call)})
 
 
-def _only_from(cat: OpCall, producer: OpCall) -> bool:
-    """True if all inputs of a concatenation got their scale at one call."""
-    return all(
-        isinstance(operand.value, Tensor)
-        and operand.value.origin is not None
-        and (operand.value.origin.span, operand.value.origin.path) == (producer.span, producer.path)
-        for alternative in cat.alternatives
-        for operand in alternative.operands
-    )
+def _derived(call: OpCall, label: object) -> object:
+    """The label of an output: another one for a scale that is computed from the input's."""
+    output = call.alternatives[0].output
+    scale = output.qparams.scale if isinstance(output, Tensor) and output.qparams is not None else None
+    derived = call.spec.observation is Observation.DERIVED and isinstance(scale, DerivedScale)
+    return (scale.operator, scale.arguments, label) if derived and isinstance(scale, DerivedScale) else label
+
+
+def _outputs(call: OpCall) -> list[tuple[object, ...]]:
+    found = []
+    values: list[Value] = [alternative.output for alternative in call.alternatives]
+    while values:
+        value = values.pop()
+        if isinstance(value, Tensor):
+            found.append(_identity(value))
+        elif isinstance(value, Choice):
+            values.extend(option for _, option in value.options)
+        elif isinstance(value, TupleValue):
+            values.extend(value.items)
+    return found
+
+
+def _identity(value: Tensor | Unknown) -> tuple[object, ...]:
+    return (value.number, value.origin, value.domain) if isinstance(value, Tensor) else (None,)

@@ -51,6 +51,11 @@ A stub cannot requantize, so it cannot give two branches one scale either: for a
             x = self.first(self.quant(x))
             return self.dequant(self.second(x))
 
+## Fix safety
+Safe where every context in view passes a quantized tensor: the call is removed, and the stub with it if nothing
+else uses it. If the stub gave two inputs of a concatenation one scale, the concatenation gets an observer instead.
+Where the stub also sees float tensors: unsafe, a DeQuantStub before the stub.
+
 ## When it is silent
 Where the stub's input may be float: an unknown caller, a branch, a tensor that passed a DeQuantStub.
 """

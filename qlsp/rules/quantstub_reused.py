@@ -58,6 +58,13 @@ it falls from 32.2 to 17.9 dB.
             speed = self.speed(self.quant_speed(speed))
             return self.dequant(image), self.dequant(speed)
 
+## Fix safety
+Safe: the call gets a stub of its own, made like the first one; the float model stays the same to the bit. Where the
+tensors later meet in a concatenation that shared the stub's scale, the concatenation becomes one with an observer in
+the same fix, or moves before the stub if all its inputs are bare stub outputs. In a loop of known length every pass
+gets a stub, which is unsafe: a longer loop would be cut off. There is no fix for a block or a helper that is called
+several times, nor for a loop of unknown length.
+
 ## When it is silent
 Calls that exclude each other (two arms of an `if`, an early return), the same tensor twice, slices, chunks and time
 steps of one tensor. Tensors that only meet in one concatenation need one scale: after calibration that is
