@@ -8,6 +8,7 @@ import libcst as cst
 
 from qlsp.analysis.calls import Calls
 from qlsp.analysis.machine import MAX_UNROLL, Argument, Arguments
+from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.values.state import DictObject, HeapObject, Instance, ListObject, State
 from qlsp.values.value import (
     NO_GUARD,
@@ -63,47 +64,6 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "ord": ord,
     "chr": chr,
 }
-MODULE_ATTRIBUTES = frozenset(
-    [
-        "training",
-        "parameters",
-        "named_parameters",
-        "buffers",
-        "named_buffers",
-        "children",
-        "named_children",
-        "modules",
-        "named_modules",
-        "forward",
-        "train",
-        "eval",
-        "to",
-        "cuda",
-        "cpu",
-        "float",
-        "half",
-        "double",
-        "apply",
-        "add_module",
-        "register_module",
-        "register_buffer",
-        "register_parameter",
-        "state_dict",
-        "load_state_dict",
-        "requires_grad_",
-        "zero_grad",
-        "extra_repr",
-        "get_submodule",
-        "get_parameter",
-        "get_buffer",
-        "register_forward_hook",
-        "register_forward_pre_hook",
-        "type",
-        "compile",
-    ]
-)
-"""What every ``torch.nn.Module`` has."""
-
 PARTIAL = "functools.partial"
 
 
@@ -115,9 +75,7 @@ class BuiltinCalls(Calls):
         row = self.backend.functions.get(f"builtins.{name}")
         if row is not None and any(self.has_tensor(a.value, state) for a in arguments.positional):
             return self.apply(row, name, arguments, node, state)
-        handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(
-            self, f"_builtin_{name}", None
-        )
+        handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(self, f"_builtin_{name}", None)
         if handler is not None:
             return handler(arguments, node, state)
         return self._computed(name, arguments)
@@ -352,9 +310,7 @@ class BuiltinCalls(Calls):
             order = self.mro(instance.cls)
             names = {entry.name if isinstance(entry, Symbol) else "" for entry in order}
             names |= {
-                f"{entry.module.path}:{entry.name}"
-                for entry in order
-                if not isinstance(entry, (Symbol, Unknown))
+                f"{entry.module.path}:{entry.name}" for entry in order if not isinstance(entry, (Symbol, Unknown))
             }
             if names & classes or "torch.nn.Module" in classes:
                 return Const(True)
@@ -436,9 +392,7 @@ class BuiltinCalls(Calls):
                 if all(part is not None for part in parts):
                     return TupleValue(tuple(v for part in parts if part is not None for v in part))
                 return self.allocate(state, ListObject(None, Unknown("an element of a chain")))
-            case _ if name.startswith("math.") and all(
-                isinstance(a.value, Const) for a in arguments.positional
-            ):
+            case _ if name.startswith("math.") and all(isinstance(a.value, Const) for a in arguments.positional):
                 return self._math(name.removeprefix("math."), arguments)
         return None
 
@@ -479,9 +433,7 @@ class BuiltinCalls(Calls):
         function = partial.arguments[0][1]
         positional = [Argument(value) for _, value in partial.arguments[1:]]
         keywords = {name: Argument(value) for name, value in partial.attributes.items()}
-        merged = Arguments(
-            [*positional, *arguments.positional], {**keywords, **arguments.keywords}, arguments.open
-        )
+        merged = Arguments([*positional, *arguments.positional], {**keywords, **arguments.keywords}, arguments.open)
         return self.call(function, merged, node, state)
 
     def call_object(self, ref: Ref, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
@@ -503,9 +455,7 @@ class BuiltinCalls(Calls):
             return self._dict_method(ref, thing, name, arguments, state)
         return Unknown(f"method {name}")
 
-    def _list_method(
-        self, ref: Ref, thing: ListObject, name: str, arguments: Arguments, state: State
-    ) -> Value:
+    def _list_method(self, ref: Ref, thing: ListObject, name: str, arguments: Arguments, state: State) -> Value:
         first = arguments.positional[0].value if arguments.positional else None
         match name:
             case "append" | "add" if first is not None:
@@ -566,9 +516,7 @@ class BuiltinCalls(Calls):
         state.heap[ref.oid] = ListObject(tuple(items))
         return value
 
-    def _dict_method(
-        self, ref: Ref, thing: DictObject, name: str, arguments: Arguments, state: State
-    ) -> Value:
+    def _dict_method(self, ref: Ref, thing: DictObject, name: str, arguments: Arguments, state: State) -> Value:
         first = arguments.positional[0].value if arguments.positional else None
         entries = dict(thing.entries)
         match name:

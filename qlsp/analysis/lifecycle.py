@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.builtin_calls import MODULE_ATTRIBUTES
 from qlsp.analysis.facts import (
     Handover,
     LifecycleCall,
@@ -22,6 +21,7 @@ from qlsp.analysis.facts import (
 )
 from qlsp.analysis.library import PARAMETER_LISTS, RETURN_SELF, Library
 from qlsp.analysis.machine import Arguments
+from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.analysis.program import ClassModel, FunctionModel, ModuleModel
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted

@@ -53,10 +53,72 @@ TENSOR_NUMBERS = frozenset(
         "is_meta",
     ]
 )
+MODULE_ATTRIBUTES = frozenset(
+    [
+        "T_destination",
+        "add_module",
+        "apply",
+        "bfloat16",
+        "buffers",
+        "call_super_init",
+        "children",
+        "compile",
+        "cpu",
+        "cuda",
+        "double",
+        "dump_patches",
+        "eval",
+        "extra_repr",
+        "float",
+        "forward",
+        "get_buffer",
+        "get_extra_state",
+        "get_parameter",
+        "get_submodule",
+        "half",
+        "ipu",
+        "load_state_dict",
+        "modules",
+        "mtia",
+        "named_buffers",
+        "named_children",
+        "named_modules",
+        "named_parameters",
+        "parameters",
+        "register_backward_hook",
+        "register_buffer",
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_full_backward_pre_hook",
+        "register_load_state_dict_post_hook",
+        "register_load_state_dict_pre_hook",
+        "register_module",
+        "register_parameter",
+        "register_state_dict_post_hook",
+        "register_state_dict_pre_hook",
+        "requires_grad_",
+        "set_extra_state",
+        "set_submodule",
+        "share_memory",
+        "state_dict",
+        "to",
+        "to_empty",
+        "train",
+        "training",
+        "type",
+        "xpu",
+        "zero_grad",
+    ]
+)
+"""What every ``torch.nn.Module`` has, by ``dir`` of torch 2.13."""
+
+MODULE = "torch.nn.Module"
 NAMED_TUPLE = Symbol("typing.NamedTuple")
 NAMED_RESULTS = ("values", "indices")
 """Field names of what ``sort``, ``topk``, ``max`` and kin return."""
 
+ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"})
 ORDERED_CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"})
 NAMED_CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
 
@@ -111,10 +173,11 @@ class Objects(Operators):
             if not isinstance(found, Unknown):
                 return found
         if name == "training":
-            return Unknown("train or eval mode", ("training",))
+            return Unknown("train or eval mode", ("training",)) if self.facts is None else Const(False)
         if name == "__class__":
             return thing.cls
-        if isinstance(thing.cls, Symbol) or self.native_base(thing) is not None:
+        base = self.native_base(thing)
+        if isinstance(thing.cls, Symbol) or (base is not None and (base != MODULE or name in MODULE_ATTRIBUTES)):
             return Bound(ref, name)
         return Unknown(f"attribute '{name}' is not set in view", ("attribute", ref.oid, name))
 
@@ -136,6 +199,8 @@ class Objects(Operators):
             if method is not None:
                 return self._method(method, receiver, cls, state)
             assigned = entry.attributes.get(name)
+            if assigned is not None and any(isinstance(e, Symbol) and e.name in ENUMS for e in order):
+                return Symbol(f"{entry.module.path}:{entry.name}.{name}")
             if assigned is not None:
                 return self._class_level(entry, *assigned)
         return Unknown(f"attribute '{name}' is not set in view")

@@ -21,17 +21,17 @@ class Scales:
     facts: Facts
 
     @cached_property
-    def _observed(self) -> dict[int, tuple[int, ...] | None]:
-        """Value numbers that each observer sees, sorted; None where they are not all known."""
-        seen: dict[int, list[int] | None] = {}
+    def _observed(self) -> dict[int, tuple[object, ...] | None]:
+        """The values that each observer sees, sorted; None where they are not all known."""
+        seen: dict[int, list[object] | None] = {}
         for call in self.facts.op_calls.values():
             if call.owner is None or not call.converted or not call.spec.observed:
                 continue
-            number = _only_number(call)
+            number = _seen(call)
             known = seen.get(call.owner, [])
             seen[call.owner] = None if known is None or number is None else [*known, number]
         return {
-            owner: tuple(sorted(numbers)) if numbers is not None else None for owner, numbers in seen.items()
+            owner: tuple(sorted(numbers, key=repr)) if numbers is not None else None for owner, numbers in seen.items()
         }
 
     def key(self, scale: Scale | None) -> ScaleKey | None:
@@ -161,12 +161,15 @@ class Verdict:
         return self.outcome in ("same", "mixed", "float", "raises")
 
 
-def _only_number(call: OpCall) -> int | None:
-    """The value number an observer sees at a call, None if it depends on a branch or repeats unseen."""
-    if len(call.alternatives) != 1:
-        return None
-    output = call.alternatives[0].output
-    return output.number if isinstance(output, Tensor) else None
+def _seen(call: OpCall) -> object | None:
+    """The value an observer sees at a call, by branch where it depends on one; None if it is no tensor."""
+    seen = []
+    for alternative in call.alternatives:
+        output = alternative.output
+        if not isinstance(output, Tensor):
+            return None
+        seen.append((tuple(sorted(alternative.guard)), output.number))
+    return seen[0][1] if len(seen) == 1 else tuple(sorted(seen))
 
 
 def _number(value: Tensor | Unknown) -> int | None:
