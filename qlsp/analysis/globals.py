@@ -10,6 +10,8 @@ from qlsp.syntax.parse import ChunkError, Unit
 from qlsp.values.state import State
 from qlsp.values.value import ClassValue, FunctionValue, SpanId, Symbol, Unknown, Value
 
+WRAPPER = "torch.ao.quantization.QuantWrapper"
+
 
 class Globals(Machine):
     """Name resolution. Global assignments are evaluated once, on demand, in a state of their own."""
@@ -65,6 +67,10 @@ class Globals(Machine):
             value.name in table.functions
             or value.name in table.modules
             or value.name in table.functional_classes
+            or value.name == WRAPPER
+            or value.name in table.lifecycle_calls
+            or value.name in table.qconfigs
+            or value.name in table.qconfig_makers
         )
 
     def _bound_by(self, module: ModuleModel, unit: Unit, name: str) -> Value | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from qlsp.analysis.facts import Context, Facts, Return, ScriptFacts, Submodule
-from qlsp.analysis.library import WRAPPER
+from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.lifecycle import Lifecycle
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.operators import OPEN_QCONFIG

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from qlsp.analysis.builtin_calls import BuiltinCalls
+from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
@@ -116,7 +117,6 @@ PARAMETER_LISTS = {"parameters": False, "buffers": False, "named_parameters": Tr
 NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
 
 Q = "torch.ao.quantization."
-WRAPPER = f"{Q}QuantWrapper"
 PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 

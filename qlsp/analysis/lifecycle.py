@@ -117,6 +117,9 @@ QUIET_DECORATORS = frozenset(
 """Last names of decorators that neither replace a function's result nor touch its arguments."""
 
 QUIET_METHODS = (MODULE_ATTRIBUTES | RETURN_SELF | {"__init__", "__call__", "append", "extend", "update"}) - {"apply"}
+QUIET_CALLEES = frozenset({"info", "debug", "warning", "error", "summary", "add_graph", "watch"})
+"""What programs call to show a model."""
+
 CONTAINER_METHODS = frozenset({"keys", "values", "items", "insert", "pop", "get_extra_state", "named_modules"})
 
 LIBRARY_CLASSES = ("torch.nn.", "torch.ao.", "builtins.", "abc.", "typing.", "object")
@@ -289,7 +292,19 @@ class Lifecycle(Library):
                 doubt = found
         if self.loose or (self.elsewhere and doubt is None):
             return QconfigState.MAYBE
+        if doubt is None and self._in_a_configured_model(model, state):
+            return QconfigState.MAYBE
         return doubt if doubt is not None else QconfigState.ABSENT
+
+    def _in_a_configured_model(self, model: Ref, state: State) -> bool:
+        """Is the model a part of one that has a qconfig of its own?"""
+        return any(
+            isinstance(thing, Instance)
+            and thing.attributes.get("qconfig", NONE) != NONE
+            and (self.native_base(thing) or "").startswith(("torch.nn.", "torch.ao."))
+            and model.oid in self._reach(Ref(oid), state)
+            for oid, thing in state.heap.items()
+        )
 
     def _own_state(self, oid: int, state: State) -> QconfigState:
         """The state of one module of a tree, by itself."""
@@ -333,9 +348,23 @@ class Lifecycle(Library):
             self._assign_qconfig(target, value, state)
         elif name in STRAY_ATTRIBUTES:
             self._stray(target, name, state)
-        if isinstance(target, Unknown) and self.facts is None:
-            self._hand_over([value], name, state)
+        if self.facts is None:
+            if isinstance(target, Unknown):
+                self._hand_over([value], name, state)
+            elif self._has_method(target, name, state):
+                self._hand_over([target, value], name, state)
         super().assign_attribute(target, name, value, state)
+
+    def _has_method(self, target: Value, name: str, state: State) -> bool:
+        """A property with a setter, or ``__enter__``: code that assignments and statements run."""
+        instance = self.instance(state, target)
+        order = self.mro(instance.cls) if instance is not None else []
+        return any(isinstance(entry, ClassModel) and name in entry.methods for entry in order)
+
+    def entered(self, value: Value, state: State) -> None:
+        """A context manager of the project may do anything to the models it holds."""
+        if self.facts is None and any(self._has_method(v, "__enter__", state) for _, v in options_of(value)):
+            self._hand_over([value], "__enter__", state)
 
     def stored_outside(self, container: Value, value: Value, state: State) -> None:
         """``model.__dict__[name] = value``, or a model put where it is not followed."""
@@ -508,6 +537,8 @@ class Lifecycle(Library):
     def _watch_unknown(self, function: Unknown, arguments: Arguments, node: cst.Call, state: State) -> None:
         values = _values(arguments)
         name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func) or ""
+        if name in QUIET_CALLEES:
+            return
         if isinstance(node.func, cst.Attribute) and name not in QUIET_METHODS | CONTAINER_METHODS:
             parent = function.symbol[:-2] if function.symbol is not None else ()
             if parent:
@@ -529,6 +560,8 @@ class Lifecycle(Library):
         if name.startswith("torch.") and not (
             name.startswith("torch.ao.quantization") and last[:1].islower() or last.startswith("_")
         ):
+            return
+        if last in QUIET_CALLEES:
             return
         if name.startswith(("copy.", "functools.", "collections.", "itertools.", "math.", "typing.", "time.")):
             return

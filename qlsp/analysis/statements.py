@@ -242,6 +242,7 @@ class Statements(Conditions):
             if self._expects_failure(item.item):
                 muted = 1
             value = self.eval(item.item, state)
+            self.entered(value, state)
             if item.asname is not None:
                 entered = value if self.instance(state, value) else Unknown("a context manager's value")
                 self.assign(item.asname.name, entered, state)
@@ -250,6 +251,9 @@ class Statements(Conditions):
             return self.suite(statement.body, state)
         finally:
             self.muted -= muted
+
+    def entered(self, value: Value, state: State) -> None:
+        """``__enter__`` of a value runs (see ``lifecycle``)."""
 
     def _expects_failure(self, node: cst.BaseExpression) -> bool:
         if not isinstance(node, cst.Call):
