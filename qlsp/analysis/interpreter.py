@@ -158,8 +158,8 @@ class Interpreter(Lifecycle):
         return state
 
     def _run_entry(self, function: FunctionValue, receiver: Ref | None, state: State) -> None:
-        """Run a function or method. What it does to models is told from a run in which flags and optional
-        arguments may have any value, not their defaults only."""
+        """Run a function or method. What it does to models is told from a run in which optional arguments may
+        have any value, not their defaults only."""
         model = self.functions[function.span]
         flags, more = _flags(model), _takes_more(model)
         before, start = state.fork(), len(self.script.events)
@@ -485,12 +485,14 @@ class Interpreter(Lifecycle):
 
 
 def _flags(model: FunctionModel) -> dict[str, Value]:
-    """Unknown values for the parameters of a function whose default is None, True or False."""
+    """Unknown values for the parameters of a function whose default is a constant or an empty container."""
     found: dict[str, Value] = {}
     parameters = model.node.params
     for parameter in (*parameters.params, *parameters.kwonly_params):
         default = parameter.default
-        if isinstance(default, cst.Name) and default.value in ("None", "True", "False"):
+        constant = isinstance(default, cst.Name) and default.value in ("None", "True", "False")
+        empty = isinstance(default, (cst.Tuple, cst.List, cst.Dict)) and not default.elements
+        if constant or empty or isinstance(default, (cst.Integer, cst.Float, cst.SimpleString)):
             name = parameter.name.value
             symbol = ("argument", name, model.span)
             found[name] = Unknown(f"argument '{name}' is not known", symbol)

@@ -366,6 +366,14 @@ class Lifecycle(Library):
         if self.facts is None and any(self._has_method(v, "__enter__", state) for _, v in options_of(value)):
             self._hand_over([value], "__enter__", state)
 
+    def _eval_Yield(self, node: cst.Yield, state: State) -> Value:
+        """Who runs a generator has its values in hand until it goes on."""
+        start = len(self.current.yields)
+        result = super()._eval_Yield(node, state)
+        if self.facts is None:
+            self._hand_over(self.current.yields[start:], "yield", state)
+        return result
+
     def stored_outside(self, container: Value, value: Value, state: State) -> None:
         """``model.__dict__[name] = value``, or a model put where it is not followed."""
         if self.facts is None:
