@@ -16,7 +16,7 @@ from qlsp.values.state import Instance, State
 from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
 from qlsp.values.workflow import Mode, Stage, Workflow
 
-ENTRY_WORDS = ("quant", "Quant")
+ENTRY_WORDS = ("quant", "Quant", "qconfig")
 
 VENDORS = frozenset({"horizon_plugin_pytorch"})
 """Packages with a front end of their own: torch's eager rules do not hold for a model that uses them."""
