@@ -170,4 +170,5 @@ MESSAGES: dict[str, str] = {
     "fix-delete": "Delete the statement",
     "fix-delete-stray-reason": "nothing reads the attribute",
     "fix-delete-unseen-reason": "the statement has no effect; the qconfig belongs on a module, before prepare",
+    "fix-join-quantized-reason": "stubs stay unused, and the scale comes from another observer",
 }

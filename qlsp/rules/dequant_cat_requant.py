@@ -48,22 +48,27 @@ stays quantized.
             y = self.cat.cat([self.a(x), self.b(x)], dim=1)
             return self.dequant(self.head(y))
 
+## Fix safety
+The rewrite is shown, not applied: other code may use the stubs, and the scale then comes from another observer.
+
 ## When it is silent
 A branch that is float anyway, a result that is also used in float, and operators between that need float.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import is_cat
-from qlsp.diagnostics import Message, Severity
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
 from qlsp.ops.spec import Role
+from qlsp.rules._rewrites import FLOAT_FUNCTIONAL, call_of
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption
 from qlsp.values.value import Choice, Domain, Tensor, TupleValue, Value
 
-META = RuleMeta(code="QL105", name="dequant-cat-requant", severity=Severity.INFO, since="0.1")
+META = RuleMeta(code="QL105", name="dequant-cat-requant", severity=Severity.INFO, since="0.1", fix="display")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
@@ -73,7 +78,33 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     for call in ctx.facts.op_calls.values():
         if is_cat(call) and _dequantized(ctx, call) and _only_requantized(ctx, call):
             message = Message.of("dequant-cat-requant", spelling=call.spelling)
-            yield Finding(call.span, message, assumes=assumption(ctx))
+            yield Finding(call.span, message, assumes=assumption(ctx), subject=(call.span, call.path))
+
+
+def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
+    """Show the concatenation with a FloatFunctional in place of the three calls around it."""
+    call = call_of(ctx, finding.subject)
+    edit = ctx.edits()
+    site, outer = edit.call(call.span), edit.call(_users(ctx, call)[0].span)
+    tensors = site.argument(0, "tensors")
+    nested = len(outer.arguments) == 1 and outer.arguments[0].value.inner == site.place
+    if tensors is None or tensors.elements is None or not nested or call.spelling.rpartition(".")[2] not in _NAMES:
+        raise NoFix("not three nested calls")
+    branches = [_DEQUANTIZED.fullmatch(element.text) for element in tensors.elements]
+    rest = [argument for argument in site.arguments if argument is not tensors]
+    if any(argument.keyword not in (None, "dim", "axis", "axes") for argument in rest) or None in branches:
+        raise NoFix("a branch that is no call of a stub")
+    method = edit.method(call.span)
+    name = edit.add_submodule(call.span, "cat", FLOAT_FUNCTIONAL)
+    joined = ", ".join(branch[1] for branch in branches if branch is not None)
+    dim = "".join(f", dim={argument.value.text}" for argument in rest)
+    edit.replace(outer.place, f"{method.receiver}.{name}.cat([{joined}]{dim})")
+    title = Message.of("fix-cat-functional")
+    yield edit.fix(title, Message.of("fix-join-quantized-reason"), Applicability.DISPLAY)
+
+
+_NAMES = ("cat", "concat", "concatenate")
+_DEQUANTIZED = re.compile(r"\w+\.\w+\(\s*([\w.]+(?:\([\w., ]*\))?)\s*\)")
 
 
 def _dequantized(ctx: RuleContext, call: OpCall) -> bool:
@@ -103,8 +134,14 @@ def _only_requantized(ctx: RuleContext, call: OpCall) -> bool:
     numbers = {tensor.number for alternative in call.alternatives for tensor in _tensors(alternative.output)}
     if any(tensor.number in numbers - _left(ctx) for tensor in _returned(ctx)):
         return False
-    users = [other for other in ctx.facts.op_calls.values() if other is not call and _uses(other, numbers)]
+    users = _users(ctx, call)
     return bool(users) and all(user.spec.role is Role.QUANTIZE and user.converted for user in users)
+
+
+def _users(ctx: RuleContext, call: OpCall) -> list[OpCall]:
+    """The calls that get the result in float."""
+    numbers = {tensor.number for alternative in call.alternatives for tensor in _tensors(alternative.output)}
+    return [other for other in ctx.facts.op_calls.values() if other is not call and _uses(other, numbers)]
 
 
 def _returned(ctx: RuleContext) -> Iterator[Tensor]:

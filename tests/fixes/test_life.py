@@ -184,3 +184,24 @@ def test_qconfig_of_a_tensor_is_deleted() -> None:
             return x
     """
     assert fixed(code, UNSAFE) == dedent(code).replace("        x.qconfig = tq.default_qconfig\n", "")
+
+
+def test_an_island_is_shown_with_a_functional() -> None:
+    code = """\
+    import torch
+    class Island(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant, self.dequant = tq.QuantStub(), tq.DeQuantStub()
+            self.a, self.b = nn.Conv2d(3, 4, 1), nn.Conv2d(3, 4, 1)
+            self.again = tq.QuantStub()
+            self.out = nn.Conv2d(8, 2, 1)
+        def forward(self, x):
+            x = self.quant(x)
+            y = self.again(torch.cat([self.dequant(self.a(x)), self.dequant(self.b(x))], 1))
+            return self.dequant(self.out(y))
+    """
+    after = fixed(code, DISPLAY)
+    assert after is not None
+    assert "y = self.cat.cat([self.a(x), self.b(x)], dim=1)\n" in after
+    assert "self.cat = FloatFunctional()\n" in after
