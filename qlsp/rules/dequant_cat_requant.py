@@ -25,8 +25,9 @@ stays quantized.
 
         def forward(self, x):
             x = self.quant(x)
-            y = torch.cat([self.dequant(self.a(x)), self.dequant(self.b(x))], dim=1)  # QL105
-            return self.dequant(self.head(self.again(y)))
+            a, b = self.a(x), self.b(x)
+            y = self.again(torch.cat([self.dequant(a), self.dequant(b)], dim=1))  # QL105
+            return self.dequant(self.head(y))
 
 ## Good
     import torch
