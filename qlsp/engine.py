@@ -237,12 +237,15 @@ def _with_fixes(analysis: Analysis, findings: Sequence[_Found]) -> tuple[list[Di
     """The diagnostics with what the rules offer to do about them."""
     result: list[Diagnostic] = []
     crashes: list[Diagnostic] = []
+    everywhere: tuple[Facts, ...] | None = None
     for found in findings:
         rule, context, finding = found.rule, found.context, found.finding
         fixes: tuple[Fix, ...] = ()
         if rule is not None and rule.fix is not None and context is not None and finding is not None:
-            analysis.finish()
-            context = replace(context, everywhere=tuple(analysis.facts))
+            if everywhere is None:
+                analysis.finish()
+                everywhere = tuple(analysis.facts)
+            context = replace(context, everywhere=everywhere)
             try:
                 fixes = tuple(sorted(rule.fix(context, finding), key=lambda fix: _ORDER[fix.applicability]))
             except NoFix:

@@ -18,6 +18,7 @@ from qlsp.ops.spec import Observation, Role
 from qlsp.rules.api import RuleContext
 from qlsp.values.qparams import DerivedScale
 from qlsp.values.value import (
+    CallPath,
     Choice,
     Const,
     Domain,
@@ -64,12 +65,22 @@ def call_of(ctx: RuleContext, subject: object) -> OpCall:
     return ctx.facts.op_calls[subject]
 
 
-def uses(ctx: RuleContext, span: SpanId) -> Iterator[tuple[Facts, OpCall]]:
+def uses(ctx: RuleContext, span: SpanId) -> list[tuple[Facts, OpCall]]:
     """The calls of one place in all contexts of the run."""
-    for facts in ctx.everywhere:
-        for call in facts.op_calls.values():
-            if call.span == span:
-                yield facts, call
+    if _Uses.everywhere is not ctx.everywhere:
+        index: dict[SpanId, list[tuple[Facts, OpCall]]] = {}
+        for facts in ctx.everywhere:
+            for call in facts.op_calls.values():
+                index.setdefault(call.span, []).append((facts, call))
+        _Uses.everywhere, _Uses.index = ctx.everywhere, index
+    return _Uses.index.get(span, [])
+
+
+class _Uses:
+    """The calls of the last run by their places."""
+
+    everywhere: tuple[Facts, ...] | None = None
+    index: dict[SpanId, list[tuple[Facts, OpCall]]] = {}
 
 
 # --- contexts -----------------------------------------------------------------------------------------------
@@ -100,14 +111,13 @@ def require_converted_receiver(ctx: RuleContext, span: SpanId) -> None:
 
 def require_one_call(ctx: RuleContext, span: SpanId) -> None:
     """One object makes the call once per run: an observer of its own is for one tensor."""
-    for facts in ctx.everywhere:
-        calls = [call for call in facts.op_calls.values() if call.span == span]
-        for number, call in enumerate(calls):
-            if call.loop:
-                raise NoFix("a call in a loop")
-            for other in calls[:number]:
-                if other.receiver == call.receiver and not exclusive(other.guard, call.guard):
-                    raise NoFix("one object makes this call several times")
+    found = uses(ctx, span)
+    for number, (facts, call) in enumerate(found):
+        if call.loop:
+            raise NoFix("a call in a loop")
+        for others, other in found[:number]:
+            if others is facts and other.receiver == call.receiver and not exclusive(other.guard, call.guard):
+                raise NoFix("one object makes this call several times")
 
 
 def doubt_the_class(edit: EditBuilder, method: MethodAt, doubts: Doubts) -> None:
@@ -167,18 +177,18 @@ def one_for_each_pass(ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: s
     """
     heads: set[SpanId] = set()
     lengths: set[int] = set()
-    for facts in ctx.everywhere:
-        passes: dict[tuple[object, ...], list[int]] = {}
-        for call in facts.op_calls.values():
-            if call.span == span:
-                if call.loop or not call.path:
-                    raise NoFix("a loop of unknown length")
-                heads.add(call.path[-1][0])
-                passes.setdefault((call.receiver, call.path[:-1]), []).append(call.path[-1][1])
-        receivers = [receiver for receiver, _ in passes]
-        if len(set(receivers)) != len(receivers):
+    passes: dict[tuple[int, int | None], dict[CallPath, int]] = {}
+    for facts, call in uses(ctx, span):
+        if call.loop or not call.path:
+            raise NoFix("a loop of unknown length")
+        *way, (head, number) = call.path
+        heads.add(head)
+        runs = passes.setdefault((id(facts), call.receiver), {})
+        runs[tuple(way)] = max(runs.get(tuple(way), 0), number + 1)
+    for runs in passes.values():
+        if len(runs) > 1:
             raise NoFix("one object runs the loop several times")
-        lengths.update(max(numbers) + 1 for numbers in passes.values())
+        lengths.update(runs.values())
     if len(heads) != 1 or len(lengths) != 1:
         raise NoFix("loops of different lengths")
     loop = edit.loop(span, heads.pop())

@@ -289,15 +289,11 @@ class EditBuilder:
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
         """True if a text stands somewhere in the files in view."""
-        return any(pattern.search(unit.text) for file in self.view.by_path.values() for unit in file.syntax.units)
+        return self.view.matches(pattern)
 
     def loads_prepared(self) -> bool:
         """True if some function or script loads a checkpoint into a model that it prepared before."""
-        for file in self.view.by_path.values():
-            text = "".join(unit.text for unit in file.syntax.units if "load_state_dict" in unit.text)
-            if "load_state_dict" in text and _LOADS_PREPARED.search(text):
-                return True
-        return False
+        return self.view.matches(_LOADS_PREPARED) or self.view.scripts_match(_LOADS_PREPARED, "load_state_dict")
 
     def feeds_only(self, producer: NodeKey, consumer: NodeKey, element: Expression) -> bool:
         """True if a call is the expression itself, or what a name holds that only this expression reads."""

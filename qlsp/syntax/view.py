@@ -6,7 +6,7 @@ Everything here is a question; ``qlsp.syntax.edits`` turns the answers into edit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -33,13 +33,19 @@ class NodeKey(Protocol):
 
 
 class ViewedFile(Protocol):
-    """One file of the run: its chunks and what its imported names stand for."""
+    """One file of the run: its dotted name, its chunks, what its imported names stand for, its star imports."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def syntax(self) -> FileSyntax: ...
 
     @property
     def imports(self) -> Mapping[str, str]: ...
+
+    @property
+    def stars(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +155,11 @@ class CodeView:
     canonical: Callable[[str], str]
     handed_out: dict[tuple[str, int, int], set[str]] = field(default_factory=dict)
     _parents: dict[tuple[str, int], dict[int, cst.CSTNode]] = field(default_factory=dict)
+    _unit_classes: dict[tuple[str, int], list[ClassAt]] = field(default_factory=dict)
+    _families: dict[tuple[str, int, int], Family] = field(default_factory=dict)
+    _taken: dict[tuple[str, int, int], frozenset[str]] = field(default_factory=dict)
+    _file_words: dict[str, frozenset[str]] = field(default_factory=dict)
+    _matches: dict[re.Pattern[str], bool] = field(default_factory=dict)
 
     @cached_property
     def by_path(self) -> dict[str, ViewedFile]:
@@ -250,31 +261,95 @@ class CodeView:
     # --- classes --------------------------------------------------------------------------------------
 
     @cached_property
-    def classes(self) -> dict[str, list[ClassAt]]:
-        """The classes of all files, nested ones too, by their own name."""
-        found: dict[str, list[ClassAt]] = {}
+    def _headers(self) -> tuple[dict[str, list[Unit]], dict[str, list[Unit]]]:
+        """The chunks that define a class of a name, and those with a class that has this name among its bases."""
+        defined: dict[str, list[Unit]] = {}
+        derived: dict[str, list[Unit]] = {}
         for file in self.by_path.values():
             for unit in file.syntax.units:
-                if "class" not in unit.text:
-                    continue
-                for cls in _classes(unit):
-                    found.setdefault(cls.name, []).append(cls)
+                for match in _HEADER.finditer(unit.text) if "class" in unit.text else ():
+                    defined.setdefault(match[1], []).append(unit)
+                    for base in set(_WORD.findall(match[2] or "")):
+                        derived.setdefault(base, []).append(unit)
+        return defined, derived
+
+    def named(self, name: str) -> list[ClassAt]:
+        """The classes of this name, nested ones too."""
+        units = dict.fromkeys(self._headers[0].get(name, ()))
+        return [cls for unit in units for cls in self._classes_of(unit) if cls.name == name]
+
+    def deriving(self, name: str) -> list[tuple[str, ClassAt]]:
+        """The classes with a base of this name, and the base as written."""
+        units = dict.fromkeys(self._headers[1].get(name, ()))
+        return [
+            (base, cls)
+            for unit in units
+            for cls in self._classes_of(unit)
+            for base in cls.bases
+            if base is not None and base.rpartition(".")[2] == name
+        ]
+
+    def _classes_of(self, unit: Unit) -> list[ClassAt]:
+        key = (unit.path, unit.index)
+        if key not in self._unit_classes:
+            self._unit_classes[key] = list(_classes(unit))
+        return self._unit_classes[key]
+
+    def _may_mean(self, path: str, name: str, cls: ClassAt) -> bool:
+        """True if a name in a file may stand for a class: told by imports, else by the name alone."""
+        file = self.file(path)
+        first, _, rest = name.partition(".")
+        target = file.imports.get(first)
+        if target is None:
+            return cls.unit.path == path or bool(file.stars)
+        module, _, last = (f"{target}.{rest}" if rest else target).rpartition(".")
+        if last != cls.name:
+            return last in self._aliases.get(cls.name, ())
+        source = self._by_name.get(module)
+        if source is None or self.file(cls.unit.path) is source:
+            return True
+        return last in source.imports or bool(source.stars)
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        """Other names under which files import a name, through several files too."""
+        found: dict[str, set[str]] = {}
+        for _ in range(2):
+            for file in self.by_path.values():
+                for local, target in file.imports.items():
+                    last = target.rpartition(".")[2]
+                    if last != local:
+                        found.setdefault(last, set()).update({local, *found.get(local, ())})
         return found
 
+    @cached_property
+    def _by_name(self) -> dict[str, ViewedFile]:
+        return {file.name: file for file in self.by_path.values()}
+
     def family(self, cls: ClassAt) -> Family:
-        """The kin of a class, told by names: one class too many is better than one too few."""
+        """The kin of a class, told by names and imports: one class too many is better than one too few."""
+        key = (cls.unit.path, cls.unit.index, cls.unit.ordinal(cls.node))
+        if key not in self._families:
+            self._families[key] = self._family(cls)
+        return self._families[key]
+
+    def _family(self, cls: ClassAt) -> Family:
         ancestors: list[ClassAt] = []
         library: set[str] = set()
         unseen = False
         queue = [cls]
         while queue:
             current = queue.pop()
+            path = current.unit.path
             for base in current.bases:
-                name = self.qualified(current.unit.path, base)
+                name = self.qualified(path, base)
                 if name is not None and (name.startswith("torch.") or name in ("object", "abc.ABC")):
                     library.add(name)
                     continue
-                known = self.classes.get((base or "").rpartition(".")[2], [])
+                last = (base or "").rpartition(".")[2]
+                if name is not None:
+                    last = name.rpartition(".")[2]
+                known = [each for each in self.named(last) if base is not None and self._may_mean(path, base, each)]
                 unseen = unseen or not known
                 for other in known:
                     if not _among(other, [cls, *ancestors]):
@@ -284,10 +359,9 @@ class CodeView:
         queue = [cls]
         while queue:
             current = queue.pop()
-            for others in self.classes.values():
-                for other in others:
-                    names = {(base or "").rpartition(".")[2] for base in other.bases}
-                    if current.name in names and not _among(other, [cls, *descendants]):
+            for alias in {current.name, *self._aliases.get(current.name, ())}:
+                for base, other in self.deriving(alias):
+                    if self._may_mean(other.unit.path, base, current) and not _among(other, [cls, *descendants]):
                         descendants.append(other)
                         queue.append(other)
         return Family(cls, ancestors, descendants, frozenset(library), unseen)
@@ -330,8 +404,8 @@ class CodeView:
         foreign = re.compile(rf"(?<!\bself)\s*\.\s*{escaped}\b|[\"']{escaped}[\"'.]")
         kin = {(member.unit.path, member.unit.index) for member in self.family(cls).everyone}
         count = 0
-        for file in self.by_path.values():
-            for unit in file.syntax.units:
+        for path, file in self.by_path.items():
+            for unit in file.syntax.units if name in self._words(path) else ():
                 own = (unit.path, unit.index) in kin or unit.kind != "class"
                 count += len((pattern if own else foreign).findall(unit.text))
         return count
@@ -339,24 +413,58 @@ class CodeView:
     def taken(self, cls: ClassAt) -> set[str]:
         """Names that may be attributes of instances of a class, of its bases and subclasses."""
         family = self.family(cls).everyone
-        found = set(MODULE_NAMES)
-        for member in family:
-            text = member.text
-            found.update(match[1] or match[2] for match in _OWN_NAME.finditer(text))
-            found.update(_STRING_NAME.findall(text))
-        names = re.compile(r"\b(?:" + "|".join({re.escape(member.name) for member in family}) + r")\b")
-        for file in self.by_path.values():
-            text = "\n".join(unit.text for unit in file.syntax.units)
-            if names.search(text):
-                imports = file.imports
-                found.update(match[2] for match in _ANY_ATTRIBUTE.finditer(text) if match[1] not in imports)
         kin = {(member.unit.path, member.unit.index) for member in family}
+        key = (cls.unit.path, cls.unit.index, cls.unit.ordinal(cls.node))
+        if key not in self._taken:
+            self._taken[key] = self._named_by(family)
+        found = set(self._taken[key])
         for (path, unit, *_), handed in self.handed_out.items():
             if (path, unit) in kin:
                 found |= handed
         return found
 
+    def _named_by(self, family: list[ClassAt]) -> frozenset[str]:
+        found = set(MODULE_NAMES)
+        for member in family:
+            found.update(match[1] or match[2] for match in _OWN_NAME.finditer(member.text))
+            found.update(_STRING_NAME.findall(member.text))
+        names = {member.name for member in family}
+        for path, file in self.by_path.items():
+            if not names.isdisjoint(self._words(path)):
+                for unit in file.syntax.units:
+                    found.update(
+                        match[2]
+                        for match in _ANY_ATTRIBUTE.finditer(unit.text)
+                        if match[1] not in file.imports and not (match[1] == "self" and unit.kind == "class")
+                    )
+        return frozenset(found)
 
+    def _words(self, path: str) -> frozenset[str]:
+        """Every identifier in a file's text."""
+        if path not in self._file_words:
+            units = self.by_path[path].syntax.units
+            self._file_words[path] = frozenset(word for unit in units for word in _WORD.findall(unit.text))
+        return self._file_words[path]
+
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """True if a text stands in one chunk of the files in view."""
+        if pattern not in self._matches:
+            units = (unit for file in self.by_path.values() for unit in file.syntax.units)
+            self._matches[pattern] = any(pattern.search(unit.text) for unit in units)
+        return self._matches[pattern]
+
+    def scripts_match(self, pattern: re.Pattern[str], word: str) -> bool:
+        """True if a text stands in the statements of one file, which may use this word."""
+        for path, file in self.by_path.items():
+            if word in self._words(path):
+                units = (unit.text for unit in file.syntax.units if unit.kind == "statement")
+                if pattern.search("\n".join(units)):
+                    return True
+        return False
+
+
+_HEADER = re.compile(r"\bclass\s+(\w+)[^\S\r\n]*(?:\(([^)]*)\))?")
+_WORD = re.compile(r"[^\W\d]\w*")
 _OWN_NAME = re.compile(r"(?:\bself\s*\.|\bdef)\s*(\w+)|^[ \t]+(\w+)\s*(?::[^=\n]*)?=", re.M)
 _STRING_NAME = re.compile(r"[\"'](\w+)[\"']")
 _ANY_ATTRIBUTE = re.compile(r"(\w*)\s*\.\s*(\w+)")

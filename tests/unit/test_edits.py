@@ -265,6 +265,22 @@ def test_names_of_subclasses_bases_and_users_are_respected() -> None:
     assert "self.cat = " in with_submodule(NET, other=other)
 
 
+def test_kin_is_told_by_imports() -> None:
+    own = "from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n\n\n"
+    sub = "class Sub(Net):\n    def __init__(self):\n        self.cat = 1\n"
+    assert "self.cat = " in with_submodule(NET, other=own + sub)
+    with pytest.raises(NoFix):
+        with_submodule(NET, other=f"from net import Net\n\n\n{sub}")
+    with pytest.raises(NoFix):
+        with_submodule(NET, other=f"import net as n\n\n\n{sub}".replace("(Net)", "(n.Net)"))
+    with pytest.raises(NoFix):
+        with_submodule(
+            NET,
+            again="from net import Net as Base\n",
+            other=f"from again import Base\n\n\n{sub}".replace("(Net)", "(Base)"),
+        )
+
+
 def test_module_attributes_are_never_names() -> None:
     assert "self.half_2 = " in with_submodule(NET, "half")
 
