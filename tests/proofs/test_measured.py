@@ -9,6 +9,8 @@ from typing import Any
 import measured
 import pytest
 
+from qlsp.rules.api import all_rules
+
 TOLERANCE = 1.5
 """dB; the quantized kernels round a little differently on other processors."""
 LOST_AT_MOST = 3.0
@@ -53,3 +55,11 @@ def test_a_concatenation_behind_one_stub_has_one_scale() -> None:
     for table, row in rows(RECORDED):
         if table["branches"] == "inputs" and table["rule"] == "cat-mixed-scales":
             assert len(set(row["after"]["scales"])) == 1 < len(set(row["before"]["scales"]))
+
+
+def test_the_page_names_the_largest_loss() -> None:
+    """The number in the text of the page is the worst row of its table."""
+    rows = [row for table in RECORDED["tables"] if table["rule"] == "cat-mixed-scales" for row in table["rows"]]
+    worst = max(row["before"]["sqnr"] - row["after"]["sqnr"] for row in rows)
+    page = next(rule.page for rule in all_rules() if rule.meta.name == "cat-mixed-scales")
+    assert f"at most {worst:.1f} dB were lost" in " ".join(page.split())
