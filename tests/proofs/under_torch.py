@@ -9,6 +9,7 @@ A run description (the ``json inputs`` block of a Markdown case) is a table:
 - ``workflow``: ``eager`` (default) or ``fx``; ``mode``: ``ptq`` (default) or ``qat``;
 - ``call``: a function of the case that takes the inputs and does all of it itself;
 - ``shared``: true where one stub serves several tensors on purpose, so that only the cat is judged;
+- ``raises_outside``: true where the exception comes from prepare, convert or the caller, not from a flagged line;
 - ``unreached``: rows with ``reveal_quant`` that these inputs do not reach;
 - ``skip``: why torch cannot run this case.
 """
@@ -172,16 +173,25 @@ def run(texts: Mapping[str, str], folder: Path, description: Mapping[str, Any]) 
             return seen
         for build in _builders(module, description):
             torch.manual_seed(0)
-            model, batches = build(), _batches(description)
-            if description.get("workflow") == "fx":
-                converted = quantize_fx(model, batches)
-            elif description.get("mode") == "qat":
-                converted = quantize_aware(model, batches)
-            else:
-                converted = quantize(model, batches)
-            seen.add(_watched(converted, batches[0], folder, converted))
-            seen.raised += _plain_run(converted, batches[0], folder)
+            batches = _batches(description)
+            try:
+                converted = _converted(build(), batches, description)
+            except Exception as error:  # what a mistake raises before or during convert
+                seen.raised.append(_failure(error, folder))
+                continue
+            watched = _watched(converted, batches[0], folder, converted)
+            seen.add(watched)
+            if not watched.raised:
+                seen.raised += _plain_run(converted, batches[0], folder)
     return seen
+
+
+def _converted(model: nn.Module, batches: list[tuple[Any, ...]], description: Mapping[str, Any]) -> nn.Module:
+    if description.get("workflow") == "fx":
+        return quantize_fx(model, batches)
+    if description.get("mode") == "qat":
+        return quantize_aware(model, batches)
+    return quantize(model, batches)
 
 
 def _builders(module: ModuleType, description: Mapping[str, Any]) -> Iterator[Callable[[], nn.Module]]:
@@ -226,6 +236,8 @@ def _watched(call: Callable[..., Any], batch: tuple[Any, ...], folder: Path, mod
         with warnings.catch_warnings(record=True) as caught, torch.no_grad():
             warnings.simplefilter("always")
             call(*batch)
+    except Exception as error:  # the message is what is looked at
+        seen.raised.append(_failure(error, folder))
     finally:
         nnq.Quantize.forward = original
         builtins.reveal_quant = lambda value: value  # type: ignore[attr-defined]
@@ -271,14 +283,19 @@ def _plain_run(model: nn.Module, batch: tuple[Any, ...], folder: Path) -> list[t
         with quiet(), torch.no_grad():
             model(*batch)
     except Exception as error:  # the message is what is looked at
-        place = None
-        trace = error.__traceback__
-        while trace is not None:
-            if Path(trace.tb_frame.f_code.co_filename).is_relative_to(folder):
-                place = (_name(trace.tb_frame.f_code.co_filename, folder), trace.tb_lineno)
-            trace = trace.tb_next
-        return [(f"{type(error).__name__}: {error}", place)]
+        return [_failure(error, folder)]
     return []
+
+
+def _failure(error: Exception, folder: Path) -> tuple[str, Place | None]:
+    """Type and text of an exception, and the innermost line of the case it came from, if there is one."""
+    place = None
+    trace = error.__traceback__
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename).is_relative_to(folder):
+            place = (_name(trace.tb_frame.f_code.co_filename, folder), trace.tb_lineno)
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {error}", place
 
 
 def _place(frame: FrameType | None, folder: Path) -> Place:
