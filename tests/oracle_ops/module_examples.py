@@ -136,7 +136,9 @@ def build(qualified: str, keywords: dict[str, Any] | None = None) -> nn.Module:
     if ".qat." in qualified:
         more["qconfig"] = qat()
         if "Linear" in name:
-            return found(8, 8, **more)
+            linear = found(8, 8, **more)
+            nn.init.zeros_(linear.bias)  # LinearBn1d leaves it to from_float, which copies that of the float class
+            return linear
     if name in ("TransformerEncoder", "TransformerDecoder"):
         layer: Any = getattr(nn, f"{name}Layer")
         return found(layer(8, 2), 1)
