@@ -48,7 +48,7 @@ class Alternative:
 class OpCall:
     """A call of an operator row. ``owner`` is the module or FloatFunctional instance; ``open`` says that the
     list of operands has an unknown number of further members like the ones shown. ``receiver`` is the instance
-    whose method makes the call."""
+    whose method makes the call. ``alias`` says that the owner is a second name, which convert does not swap."""
 
     span: SpanId
     path: CallPath
@@ -61,6 +61,7 @@ class OpCall:
     open: bool = False
     loop: bool = False
     receiver: int | None = None
+    alias: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,17 @@ class Submodule:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """A further name that a parent has for one of its submodules, which convert does not swap: it swaps the first
+    name only. ``parent`` and ``original`` are instance ids, ``span`` is where the name was given."""
+
+    parent: int
+    name: str
+    original: int
+    span: SpanId | None
+
+
+@dataclass(frozen=True, slots=True)
 class Return:
     """A value that leaves a root's forward."""
 
@@ -84,12 +96,14 @@ class Return:
 
 @dataclass(slots=True)
 class Facts:
-    """All facts of one context. ``submodules`` maps instance ids to what they are."""
+    """All facts of one context. ``submodules`` maps instance ids to what they are, ``aliases`` the instances that
+    stand for a second name of another one."""
 
     context: Context
     op_calls: dict[tuple[SpanId, CallPath], OpCall] = field(default_factory=dict)
     returns: list[Return] = field(default_factory=list)
     submodules: dict[int, Submodule] = field(default_factory=dict)
+    aliases: dict[int, Alias] = field(default_factory=dict)
     reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
     gave_up: str | None = None
 
@@ -201,6 +215,7 @@ class ScriptFacts:
 
 
 __all__ = [
+    "Alias",
     "Alternative",
     "Context",
     "Facts",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from qlsp.analysis.facts import Context, Facts, Return, ScriptFacts, Submodule
+from qlsp.analysis.facts import Alias, Context, Facts, Return, ScriptFacts, Submodule
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.lifecycle import Lifecycle
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
@@ -34,7 +34,7 @@ from qlsp.values.value import (
     Value,
     choice,
 )
-from qlsp.values.workflow import Stage, Workflow
+from qlsp.values.workflow import Mode, Stage, Workflow
 
 ASSUMED_QCONFIG = Symbol("a qconfig that is assumed to be set")
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
@@ -272,6 +272,8 @@ class Interpreter(Lifecycle):
         self.steps = self.entry_steps = 0
         facts = Facts(context)
         self.effective = self._qconfigs(root, state, context.assumed)
+        if context.workflow is Workflow.EAGER:
+            facts.aliases = self._split_aliases(root, state, context.mode)
         self.facts = facts
         try:
             self._forward(root, state, facts)
@@ -430,6 +432,44 @@ class Interpreter(Lifecycle):
         for name, child in instance.attributes.items():
             if name != "qconfig":
                 self._propagate(child, own, state, found)
+
+    def _split_aliases(self, root: Ref, state: State, mode: Mode) -> dict[int, Alias]:
+        """Give each second name of a module an object of its own, as convert does by swapping the first name only.
+
+        ``prepare_qat`` swaps a first time, so that there the second name of a class with a quantization-aware twin
+        is a module of its own, which convert swaps, and the third one is left. A stub or a FloatFunctional behind a second name is taken
+        as if it were swapped: its finding is the name, and not all that follows from it.
+        """
+        assert self.effective is not None
+        found: dict[int, Alias] = {}
+        for parent in self._names(root, state):
+            instance = self.instance(state, Ref(parent))
+            if instance is None or parent not in self.effective:
+                continue
+            count: dict[int, int] = {}
+            for name, value in instance.attributes.items():
+                child = self.instance(state, value)
+                if child is None or not isinstance(value, Ref) or not self.conversion(value):
+                    continue
+                base = self.native_base(child) or ""
+                row = self.backend.modules.get(base)
+                functional = base in self.backend.functional_classes
+                if not functional and (row is None or not row.swapped):
+                    continue
+                count[value.oid] = count.get(value.oid, 0) + 1
+                if count[value.oid] == 1:
+                    continue
+                alias = self.allocate(state, child)
+                twin = mode is Mode.QAT and base in self.backend.trained_modules and count[value.oid] == 2
+                if twin or functional or (row is not None and row.role is not None):
+                    self.effective[alias.oid] = self.effective[value.oid]
+                if not twin:
+                    place = self.named.get((parent, name), instance.created)
+                    found[alias.oid] = Alias(parent, name, value.oid, place)
+                current = self.instance(state, Ref(parent))
+                assert current is not None
+                state.heap[parent] = current.with_attribute(name, alias)
+        return found
 
     def any_qconfig(self, root: Ref, state: State) -> bool:
         """True if a qconfig other than None is set somewhere in the tree."""

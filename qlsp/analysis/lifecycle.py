@@ -43,7 +43,7 @@ from qlsp.values.value import (
     Value,
     options_of,
 )
-from qlsp.values.workflow import Workflow
+from qlsp.values.workflow import Mode, Workflow
 
 STRAY_ATTRIBUTES = frozenset({"share_observation", "share_observer", "share_qconfig"})
 """Attributes that people set to make modules share a scale; nothing reads them."""
@@ -196,6 +196,9 @@ class Lifecycle(Library):
             self.handed.add(copy)
         if original in self.outside:
             self.outside.add(copy)
+        for (parent, name), span in list(self.named.items()):
+            if parent == original:
+                self.named[(copy, name)] = span
 
     def origin_of(self, oid: int) -> int:
         """The object that life-cycle calls made an object from, itself if none did."""
@@ -355,6 +358,24 @@ class Lifecycle(Library):
                 self._hand_over([target, value], name, state)
         super().assign_attribute(target, name, value, state)
 
+    def set_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
+        """Remember where an object gets a further name for something that it has already."""
+        instance = self.instance(state, target)
+        if instance is not None and isinstance(target, Ref) and isinstance(value, Ref) and self.frame is not None:
+            if any(other == value and key != name for key, other in instance.attributes.items()):
+                self.named[(target.oid, name)] = self._naming_place(instance)
+        super().set_attribute(target, name, value, state)
+
+    def _naming_place(self, parent: Instance) -> SpanId:
+        """The call that builds a library container, where its children come from; else the running statement."""
+        if isinstance(parent.cls, Symbol) and parent.created is not None and not self._appends():
+            return parent.created
+        return self._statement()
+
+    def _appends(self) -> bool:
+        """Is the running statement an expression, such as ``blocks.append(block)``?"""
+        return isinstance(self.current.statement, cst.Expr)
+
     def _has_method(self, target: Value, name: str, state: State) -> bool:
         """A property with a setter, or ``__enter__``: code that assignments and statements run."""
         instance = self.instance(state, target)
@@ -461,6 +482,14 @@ class Lifecycle(Library):
             and value.symbol[0] == "qconfig"
             and (len(value.symbol) == 2)
         )
+
+    def qconfig_mode(self, value: Value) -> Mode:
+        """The mode a qconfig is made for, as far as its name says."""
+        name = value.name if isinstance(value, Symbol) else ""
+        if isinstance(value, Unknown) and self.is_qconfig(value) and value.symbol is not None:
+            made = value.symbol[1]
+            name = str(made[0]) if isinstance(made, tuple) else ""
+        return dict(self.backend.qconfig_modes).get(name, Mode.UNKNOWN)
 
     def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """A function that makes a QConfig gives equal values for equal arguments."""

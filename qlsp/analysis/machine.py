@@ -117,6 +117,7 @@ class Machine:
         self.loop_depth = 0
         self.loop_guard: Guard = NO_GUARD
         self.summaries: set[int] = set()
+        self.named: dict[tuple[int, str], SpanId] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._next_oid = 1
 

@@ -137,6 +137,7 @@ class Operators(Expressions):
             is_open,
             self.loop_depth > 0 and state.guard <= self.loop_guard,
             receiver.oid if isinstance(receiver, Ref) else None,
+            owner is not None and owner.oid in self.facts.aliases,
         )
 
     def _listed(self, row: OpSpec, value: Value, outputs: int | None, state: State) -> Value:

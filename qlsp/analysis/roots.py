@@ -48,6 +48,7 @@ class Evidence:
     seen: set[SpanId] = field(default_factory=set)
     traced_unknown: bool = False
     eager_unknown: bool = False
+    unknown_modes: set[Mode] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
                 _class_name(candidate.cls),
                 candidate.span,
                 _front_end(view, candidate),
-                view.settings.mode if view.settings.mode is not Mode.UNKNOWN else candidate.mode,
+                _mode(view, candidate),
                 candidate.where,
                 candidate.assumed,
             )
@@ -130,6 +131,30 @@ def _front_end(view: View, candidate: Candidate) -> Workflow:
     if _uses_vendor(view.machine, view.module):
         return Workflow.HORIZON
     return candidate.workflow
+
+
+def _mode(view: View, candidate: Candidate) -> Mode:
+    """The configured mode; else that of the prepare call and of the qconfigs in the model, if they agree; else
+    that of every prepare call of the file on a model that is not known."""
+    if view.settings.mode is not Mode.UNKNOWN or candidate.workflow is not Workflow.EAGER:
+        return view.settings.mode if view.settings.mode is not Mode.UNKNOWN else candidate.mode
+    found = _qconfig_modes(view.machine, candidate)
+    if candidate.mode is not Mode.UNKNOWN:
+        found.add(candidate.mode)
+    if not found and candidate.assumed:
+        found = view.evidence.unknown_modes
+    return next(iter(found)) if len(found) == 1 else Mode.UNKNOWN
+
+
+def _qconfig_modes(machine: Interpreter, candidate: Candidate) -> set[Mode]:
+    """The modes that the qconfigs in a model are made for."""
+    found: set[Mode] = set()
+    for oid in {candidate.root.oid, *machine.submodules_of(candidate.root, candidate.state)}:
+        instance = machine.instance(candidate.state, Ref(oid))
+        qconfig = instance.attributes.get("qconfig") if instance is not None else None
+        if qconfig is not None:
+            found.add(machine.qconfig_mode(qconfig))
+    return found - {Mode.UNKNOWN}
 
 
 def _uses_vendor(machine: Interpreter, module: ModuleModel) -> bool:
@@ -233,6 +258,7 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
             traced = event.row.workflow is not Workflow.EAGER
             evidence.traced_unknown = evidence.traced_unknown or traced
             evidence.eager_unknown = evidence.eager_unknown or not traced
+            evidence.unknown_modes.add(event.row.mode)
     children: set[int] = set()
     for ref, _, _ in created:
         if machine.instance(state, ref) is not None:

@@ -32,7 +32,8 @@ class Backend:
     """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
     matching prefix wins and is applied once. ``renames`` are a user's: names that stand for names of the table,
     whatever else they are. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
-    classes and functions that return one."""
+    classes and functions that return one; ``qconfig_modes`` says for which mode those of both kinds are made, if
+    it is one. ``trained_modules`` are the classes that prepare_qat swaps."""
 
     name: str
     rows: tuple[OpSpec, ...]
@@ -41,6 +42,8 @@ class Backend:
     lifecycle: tuple[LifecycleRow, ...] = ()
     qconfigs: tuple[str, ...] = ()
     qconfig_makers: tuple[str, ...] = ()
+    qconfig_modes: tuple[tuple[str, Mode], ...] = ()
+    trained_modules: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
 
     @cached_property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_keep import KEEP
-from qlsp.backends.torch_lifecycle import LIFECYCLE, QCONFIG_MAKERS, QCONFIGS
-from qlsp.backends.torch_modules import MODULES
+from qlsp.backends.torch_lifecycle import LIFECYCLE, QCONFIG_MAKERS, QCONFIG_MODES, QCONFIGS
+from qlsp.backends.torch_modules import MODULES, TRAINED
 from qlsp.backends.torch_names import ALIASES
 from qlsp.backends.torch_refuse import REFUSE
 from qlsp.backends.torch_stubs import FUNCTIONAL_CLASSES, FUNCTIONALS, STUBS
@@ -18,4 +18,6 @@ EAGER = Backend(
     lifecycle=LIFECYCLE,
     qconfigs=QCONFIGS,
     qconfig_makers=QCONFIG_MAKERS,
+    qconfig_modes=QCONFIG_MODES,
+    trained_modules=TRAINED,
 )

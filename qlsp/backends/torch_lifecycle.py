@@ -109,3 +109,28 @@ QCONFIG_MAKERS = (
     f"{AO}get_default_qconfig",
     f"{AO}get_default_qat_qconfig",
 )
+
+QCONFIG_MODES = (
+    *(
+        (f"{AO}{name}", Mode.PTQ)
+        for name in (
+            "get_default_qconfig",
+            "default_qconfig",
+            "default_debug_qconfig",
+            "default_per_channel_qconfig",
+            "default_symmetric_qnnpack_qconfig",
+            "default_per_channel_symmetric_qnnpack_qconfig",
+        )
+    ),
+    *(
+        (f"{AO}{name}", Mode.QAT)
+        for name in (
+            "get_default_qat_qconfig",
+            "default_qat_qconfig",
+            "default_qat_qconfig_v2",
+            "default_symmetric_qnnpack_qat_qconfig",
+            "default_per_channel_symmetric_qnnpack_qat_qconfig",
+        )
+    ),
+)
+"""Those for training hold fake-quantize modules with moving averages, the others observers. Source: qconfig.py."""

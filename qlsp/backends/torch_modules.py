@@ -632,3 +632,11 @@ LOSSES = (
 )
 
 MODULES = (*LAYERS, *FUSED, *RECURRENT, *EMBEDDINGS, *PASSING, *REFUSING, *LOSSES)
+
+TRAINED = (
+    *(f"torch.nn.{name}" for name in ("Conv2d", "Conv3d", "Linear")),
+    *(f"torch.ao.nn.intrinsic.{name}{n}d" for n in (1, 2, 3) for name in ("ConvBn", "ConvBnReLU")),
+    *(f"torch.ao.nn.intrinsic.{name}" for name in ("ConvReLU2d", "ConvReLU3d", "LinearReLU", "LinearBn1d")),
+)
+"""Classes with a quantization-aware twin. Source: ``DEFAULT_QAT_MODULE_MAPPINGS`` of
+torch/ao/quantization/quantization_mappings.py, torch 2.13.0."""
