@@ -437,8 +437,8 @@ class Interpreter(Lifecycle):
         """Give each second name of a module an object of its own, as convert does by swapping the first name only.
 
         ``prepare_qat`` swaps a first time, so that there the second name of a class with a quantization-aware twin
-        is a module of its own, which convert swaps, and the third one is left. A stub or a FloatFunctional behind a second name is taken
-        as if it were swapped: its finding is the name, and not all that follows from it.
+        is a module of its own, which convert swaps, and the third one is left. A stub or a FloatFunctional behind
+        a second name is taken as if it were swapped: its finding is the name, not all that follows from it.
         """
         assert self.effective is not None
         found: dict[int, Alias] = {}

@@ -360,10 +360,11 @@ class Lifecycle(Library):
 
     def set_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
         """Remember where an object gets a further name for something that it has already."""
-        instance = self.instance(state, target)
-        if instance is not None and isinstance(target, Ref) and isinstance(value, Ref) and self.frame is not None:
-            if any(other == value and key != name for key, other in instance.attributes.items()):
-                self.named[(target.oid, name)] = self._naming_place(instance)
+        instance = self.instance(state, target) if isinstance(value, Ref) and self.frame is not None else None
+        others = instance.attributes.items() if instance is not None else ()
+        if instance is not None and any(other == value and key != name for key, other in others):
+            assert isinstance(target, Ref)
+            self.named[(target.oid, name)] = self._naming_place(instance)
         super().set_attribute(target, name, value, state)
 
     def _naming_place(self, parent: Instance) -> SpanId:
