@@ -94,6 +94,34 @@ class Return:
     guard: Guard
 
 
+class Keeping(str, Enum):
+    """Why a model does not know a module: built while forward runs, kept in a plain list, tuple or dict, or
+    never built (the class itself is called like a module)."""
+
+    FORWARD = "forward"
+    CONTAINER = "container"
+    CLASS = "class"
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """Modules of classes that convert swaps and that it does not find.
+
+    ``span`` is the construction in forward, else the statement that sets ``attribute`` of ``holder``.
+    ``members`` are the instances. ``container`` is ``list``, ``tuple`` or ``dict``; ``takes`` says that a
+    ModuleList or ModuleDict can hold the same.
+    """
+
+    span: SpanId
+    kind: Keeping
+    classes: frozenset[str]
+    members: frozenset[int]
+    holder: int | None = None
+    attribute: str | None = None
+    container: str | None = None
+    takes: bool = False
+
+
 @dataclass(slots=True)
 class Facts:
     """All facts of one context. ``submodules`` maps instance ids to what they are, ``aliases`` the instances that
@@ -104,6 +132,7 @@ class Facts:
     returns: list[Return] = field(default_factory=list)
     submodules: dict[int, Submodule] = field(default_factory=dict)
     aliases: dict[int, Alias] = field(default_factory=dict)
+    strays: dict[tuple[SpanId, Keeping], Stray] = field(default_factory=dict)
     reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
     gave_up: str | None = None
 
@@ -220,6 +249,7 @@ __all__ = [
     "Context",
     "Facts",
     "Handover",
+    "Keeping",
     "LifecycleCall",
     "Mode",
     "OpCall",
@@ -230,6 +260,7 @@ __all__ = [
     "QconfigTarget",
     "Return",
     "ScriptFacts",
+    "Stray",
     "StrayAttribute",
     "Submodule",
     "Workflow",

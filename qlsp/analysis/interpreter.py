@@ -9,10 +9,10 @@ import libcst as cst
 
 from qlsp.analysis.facts import Alias, Context, Facts, Return, ScriptFacts, Submodule
 from qlsp.analysis.globals import WRAPPER
-from qlsp.analysis.lifecycle import Lifecycle
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.operators import OPEN_QCONFIG
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
+from qlsp.analysis.registration import Registration
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
 from qlsp.syntax.parse import ChunkError, Unit
@@ -52,7 +52,7 @@ class LifecycleEvent:
     where: str
 
 
-class Interpreter(Lifecycle):
+class Interpreter(Registration):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -74,6 +74,8 @@ class Interpreter(Lifecycle):
         self.constructed: set[SpanId] = set()
         self.outside: set[int] = set()
         self.loose = self.elsewhere = False
+        self.places = {}
+        self.building = 0
 
     # --- calls that the tool itself looks for -------------------------------------------------------
 
@@ -275,7 +277,9 @@ class Interpreter(Lifecycle):
         if context.workflow is Workflow.EAGER:
             facts.aliases = self._split_aliases(root, state, context.mode)
         self.facts = facts
+        self.building = 0
         try:
+            self.keep_containers(self._names(root, state), state)
             self._forward(root, state, facts)
         except LIMITS:
             facts.gave_up = "more steps than the budget of a root"
