@@ -33,12 +33,15 @@ from qlsp.discover import Collection, collect
 if TYPE_CHECKING:
     from qlsp.engine import CheckResult
     from qlsp.qmap import MapRoot
+    from qlsp.report.findings import Findings
     from qlsp.report.layout import Locator
     from qlsp.rules.api import Rule
     from qlsp.statistics import Statistics
 
 OK, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: nothing left to report, findings, the tool or its arguments failed, Ctrl-C."""
+
+OUTPUT_FORMATS = ("full", "concise", "json", "json-lines", "sarif", "github", "gitlab", "junit")
 
 STDIN = "-"
 
@@ -99,8 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--exit-zero", action="store_true", help="exit 0 although there are findings")
     check.add_argument(
         "--output-format",
-        choices=("full", "concise", "json"),
-        help="full is the default on a terminal, concise elsewhere",
+        action="append",
+        default=[],
+        type=_output_format,
+        metavar="FORMAT[=FILE]",
+        help=f"{', '.join(OUTPUT_FORMATS)}; full is the default on a terminal, concise elsewhere; may be repeated "
+        "with files",
     )
     check.add_argument("--output-file", metavar="FILE", help="write the report there")
     check.add_argument(
@@ -162,6 +169,16 @@ def _add_config_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=MODES, help="post-training, or quantization-aware training")
 
 
+def _output_format(value: str) -> tuple[str, str | None]:
+    """Format and file of ``FORMAT`` or ``FORMAT=FILE``."""
+    name, equals, file = value.partition("=")
+    if name not in OUTPUT_FORMATS:
+        raise argparse.ArgumentTypeError(f"unknown format {name}" + did_you_mean(name, OUTPUT_FORMATS))
+    if equals and not file:
+        raise argparse.ArgumentTypeError(f"{value} names no file")
+    return name, file or None
+
+
 def _names(value: str) -> tuple[str, ...]:
     return tuple(name for name in (part.strip() for part in value.split(",")) if name)
 
@@ -172,6 +189,8 @@ def _names(value: str) -> tuple[str, ...]:
 def _check(arguments: argparse.Namespace) -> int:
     if STDIN not in arguments.paths and arguments.stdin_filename is not None:
         raise UsageError("--stdin-filename needs - among the paths")
+    if sum(file is None for _, file in arguments.output_format) > 1:
+        raise UsageError("only one --output-format can go to one place, give the others as FORMAT=FILE")
     fixing = arguments.fix or arguments.fix_only or arguments.diff
     if fixing and arguments.add_ignore:
         raise UsageError("--add-ignore cannot be used with fixes")
@@ -201,16 +220,13 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.add_ignore and _add_ignores(result, files):
         result = check(paths, configs, texts, files.named | set(texts), arguments.statistics)
     diagnostics = [*unreadable, *result.diagnostics]
-    report = _report(arguments, result, diagnostics)
-    if fixing and texts and arguments.output_file is None:
-        _complain_lines(report.splitlines())
-    else:
-        _write(report, arguments.output_file)
+    failed = result.crashed or files.failed
+    _write_reports(arguments, _findings(result, diagnostics, failed), to_stderr=fixing and bool(texts))
     if arguments.statistics:
         _complain_lines(_statistics_lines(result, arguments.verbose))
     for line in files.complaints:
         _complain(line)
-    if result.crashed or files.failed:
+    if failed:
         return FAILED
     left = any(item.severity.rank >= configs.of(item.place.path).fail_on.rank for item in diagnostics)
     return FINDINGS if left and not arguments.exit_zero else OK
@@ -313,18 +329,41 @@ def _read_stdin(name: str, configs: Configs, texts: dict[str, str], unreadable: 
             unreadable.append(Diagnostic(rule.code, rule.name, message, Severity.ERROR, place))
 
 
-def _report(arguments: argparse.Namespace, result: CheckResult, diagnostics: Sequence[Diagnostic]) -> str:
-    from qlsp.report import concise, full
-    from qlsp.report import json as json_report
+def _findings(result: CheckResult, diagnostics: Sequence[Diagnostic], failed: bool) -> Findings:
+    from qlsp.report.findings import Findings, RuleText
+    from qlsp.report.page import as_markdown, summary
 
-    on_terminal = arguments.output_file is None and sys.stdout.isatty()
-    chosen = arguments.output_format or ("full" if on_terminal else "concise")
-    if chosen == "json":
-        return json_report.report(diagnostics, result.sources)
-    if chosen == "concise":
-        return concise.report(diagnostics, result.sources)
-    color = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    return full.report(diagnostics, result.sources, files=result.statistics.files, color=color)
+    rules = tuple(
+        RuleText(
+            rule.meta.code,
+            rule.meta.name,
+            summary(rule.page),
+            as_markdown(rule.meta, rule.page),
+            rule.meta.severity.value,
+        )
+        for rule in _rules()
+    )
+    return Findings(
+        diagnostics, result.sources, result.suppressed, result.statistics.files, failed, rules, __version__
+    )
+
+
+def _write_reports(arguments: argparse.Namespace, findings: Findings, to_stderr: bool) -> None:
+    """Write the findings in every format asked for; ``to_stderr``: standard output is taken."""
+    from qlsp.report import full
+    from qlsp.report.formats import FORMATS
+
+    outputs: list[tuple[str | None, str | None]] = list(arguments.output_format) or [(None, None)]
+    for name, file in outputs:
+        target = file or arguments.output_file
+        on_terminal = target is None and sys.stdout.isatty()
+        chosen = name or ("full" if on_terminal else "concise")
+        color = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        text = full.report(findings, color=color) if chosen == "full" else FORMATS[chosen](findings)
+        if to_stderr and target is None:
+            _complain_lines(text.splitlines())
+        else:
+            _write(text, target)
 
 
 def _statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
@@ -509,7 +548,7 @@ def _write(text: str, path: str | None = None) -> None:
             with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 file.write(text)
         except OSError as error:
-            raise UsageError(f"--output-file {path}: {error.strerror}") from error
+            raise UsageError(f"{path}: cannot write the report: {error.strerror}") from error
         return
     _tolerate_any_text(sys.stdout)
     try:

@@ -18,7 +18,7 @@ from qlsp.diagnostics import Applicability, Diagnostic, Fix
 from qlsp.engine import CheckResult, check
 from qlsp.rules.api import all_rules
 from qlsp.syntax.parse import parse_file
-from qlsp.text import Edit, Source, SourceError, encode
+from qlsp.text import Edit, Source, SourceError, apply, encode
 
 MAX_ROUNDS = 100
 
@@ -143,18 +143,6 @@ def meets(one: Edit, other: Edit) -> bool:
     """True if two edits overlap or touch."""
     same = one.path == other.path and one.span.segment == other.span.segment
     return same and one.span.start <= other.span.end and other.span.start <= one.span.end
-
-
-def apply(text: str, edits: Iterable[Edit]) -> str:
-    """A text of one segment with edits made; their places count in the text as it is."""
-    parts = []
-    position = 0
-    for edit in sorted(edits, key=lambda edit: (edit.span.start, edit.span.end)):
-        if edit.span.start < position:
-            raise ValueError("edits that overlap")
-        parts += [text[position : edit.span.start], edit.content]
-        position = edit.span.end
-    return "".join(parts) + text[position:]
 
 
 def write_fixed(source: Source, text: str) -> None:

@@ -6,7 +6,7 @@ import io
 import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -158,6 +158,18 @@ def _length(text: str, encoding: Units) -> int:
     if encoding == "utf-32" or text.isascii():
         return len(text)
     return sum(map(_width(encoding), text))
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """A text of one segment with edits made; their places count in the text as it is."""
+    parts = []
+    position = 0
+    for edit in sorted(edits, key=lambda edit: (edit.span.start, edit.span.end)):
+        if edit.span.start < position:
+            raise ValueError("edits that overlap")
+        parts += [text[position : edit.span.start], edit.content]
+        position = edit.span.end
+    return "".join(parts) + text[position:]
 
 
 def read_source(path: str) -> Source:

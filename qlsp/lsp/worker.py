@@ -16,7 +16,7 @@ from typing import BinaryIO
 from qlsp.config import Config, ConfigError, Configs, Resolver, excluded
 from qlsp.diagnostics import Diagnostic
 from qlsp.engine import CheckResult, check, pieces, tensors_in, validate
-from qlsp.fixing import Applied, apply, choose
+from qlsp.fixing import Applied, choose
 from qlsp.lsp.exchange import (
     LENGTH,
     Checked,
@@ -37,7 +37,7 @@ from qlsp.lsp.exchange import (
 from qlsp.lsp.retain import Change, edits_between, retained
 from qlsp.report.page import as_markdown
 from qlsp.rules.api import Rule, all_rules
-from qlsp.text import Place, Source
+from qlsp.text import Place, Source, apply
 
 SYNTAX_ERROR = "QL001"
 MAX_ROUNDS = 50

@@ -19,6 +19,21 @@ def diff(path: str, old: str, new: str) -> str:
     return "".join(line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
+def changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """("-" or "+", line) of each line that goes or comes, in order, without line ends."""
+    before, after = _LINE.findall(old), _LINE.findall(new)
+    while before and after and before[-1] == after[-1]:
+        before.pop()
+        after.pop()
+    common = min(len(before), len(after))
+    start = next((i for i in range(common) if before[i] != after[i]), common)
+    before, after = before[start:], after[start:]
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield from (("-", line.rstrip("\r\n")) for line in before[i:j])
+            yield from (("+", line.rstrip("\r\n")) for line in after[k:m])
+
+
 def applied(fixes: Iterable[tuple[Diagnostic, Fix]], locale: str = "en") -> Iterator[str]:
     """One line for each file and kind of fix, with how often it was made."""
     counts = Counter((d.place.path, d.code, d.name, render(fix.title, locale)) for d, fix in fixes)

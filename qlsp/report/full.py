@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from qlsp.diagnostics import Diagnostic, Severity
+from qlsp.diagnostics import Applicability, Diagnostic, Fix, Severity
 from qlsp.messages import render
+from qlsp.report.changes import changed_lines
+from qlsp.report.findings import Findings
 from qlsp.report.layout import Location, Locator, character_width
-from qlsp.text import Place, Source
+from qlsp.text import Place, apply
 
 TAB_STOP = 4
 MAX_WIDTH = 160
@@ -18,22 +20,15 @@ MAX_ROWS = 4
 """Rows of a finding that are shown; of a longer one the middle is left out."""
 
 _BLUE, _BOLD = "1;34", "1"
+_SIGN_COLOR = {"-": "31", "+": "32"}
 _SEVERITY_COLOR = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "1;36"}
 
 
-def report(
-    diagnostics: Sequence[Diagnostic],
-    sources: Mapping[str, Source],
-    locale: str = "en",
-    *,
-    files: int | None = None,
-    color: bool = False,
-) -> str:
-    """The findings and a last line that counts them; ``files`` is the number of files that were checked."""
-    locator = Locator(sources)
-    writer = _Writer(locator, locale, color)
-    blocks = ["\n".join(writer.finding(item)) + "\n" for item in diagnostics]
-    return "\n".join([*blocks, _summary(diagnostics, files)])
+def report(findings: Findings, *, color: bool = False) -> str:
+    """The findings and a last line that counts them."""
+    writer = _Writer(findings, color)
+    blocks = ["\n".join(writer.finding(item)) + "\n" for item in findings.diagnostics]
+    return "\n".join([*blocks, _summary(findings.diagnostics, findings.files)])
 
 
 def _summary(diagnostics: Sequence[Diagnostic], files: int | None) -> str:
@@ -50,9 +45,10 @@ def _count(number: int, noun: str) -> str:
 
 
 class _Writer:
-    def __init__(self, locator: Locator, locale: str, color: bool) -> None:
-        self.locator = locator
-        self.locale = locale
+    def __init__(self, findings: Findings, color: bool) -> None:
+        self.sources = findings.sources
+        self.locator = Locator(findings.sources)
+        self.locale = findings.locale
         self.color = color
 
     def finding(self, item: Diagnostic) -> Iterator[str]:
@@ -65,15 +61,30 @@ class _Writer:
         for related in item.related:
             yield f"{' ' * gutter} {self._paint(':::', _BLUE)} {render(related.message, self.locale)}"
             yield from self._excerpt(related.place, gutter, "-", _BLUE)
-        for label, text in self._remarks(item):
-            yield f"{' ' * gutter} {self._paint('=', _BLUE)} {self._paint(label, _BOLD)} {text}"
-
-    def _remarks(self, item: Diagnostic) -> Iterator[tuple[str, str]]:
         if item.assumes is not None:
-            yield "note:", render(item.assumes, self.locale)
-        for fix in item.fixes:
-            yield "help:", f"{render(fix.title, self.locale)} ({fix.applicability.value} fix)"
-        yield "help:", f"`qlsp explain {item.name}` says more"
+            yield self._remark(gutter, "note:", render(item.assumes, self.locale))
+        for number, fix in enumerate(item.fixes):
+            text = f"{render(fix.title, self.locale)} ({fix.applicability.value} fix)"
+            yield self._remark(gutter, "help:", text)
+            if number == 0 and fix.applicability is not Applicability.DISPLAY:
+                yield from self._changes(fix, gutter)
+        yield self._remark(gutter, "help:", f"`qlsp explain {item.name}` says more")
+
+    def _remark(self, gutter: int, label: str, text: str) -> str:
+        return f"{' ' * gutter} {self._paint('=', _BLUE)} {self._paint(label, _BOLD)} {text}"
+
+    def _changes(self, fix: Fix, gutter: int) -> Iterator[str]:
+        """The lines that a fix takes away and adds."""
+        bar = f"{' ' * gutter} {self._paint('|', _BLUE)}"
+        for path, segment in dict.fromkeys((edit.path, edit.span.segment) for edit in fix.edits):
+            source = self.sources.get(path)
+            if source is None:
+                continue
+            old = source.segments[segment].text
+            edits = [edit for edit in fix.edits if (edit.path, edit.span.segment) == (path, segment)]
+            for sign, line in changed_lines(old, apply(old, edits)):
+                shown = "".join(map(_visible, line.expandtabs(TAB_STOP)))
+                yield f"{bar} {self._paint(f'{sign} {shown}', _SIGN_COLOR[sign])}".rstrip()
 
     def _excerpt(self, place: Place, gutter: int, mark: str, color: str) -> Iterator[str]:
         yield f"{' ' * gutter}{self._paint('-->', _BLUE)} {self.locator.name(place)}"

@@ -1,21 +1,30 @@
-"""The findings as a JSON array, for scripts."""
+"""The findings as JSON, for scripts: an array, or one object a line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qlsp.diagnostics import Diagnostic, Fix
 from qlsp.messages import render, rule_url
+from qlsp.report.findings import Findings
 from qlsp.report.layout import Locator
-from qlsp.text import Place, Source
+from qlsp.text import Place
 
 
-def report(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], locale: str = "en") -> str:
+def report(findings: Findings) -> str:
     """The findings as JSON; an empty array where there are none."""
-    locator = Locator(sources)
-    return json.dumps([_finding(item, locator, locale) for item in diagnostics], indent=2) + "\n"
+    return json.dumps(_records(findings), indent=2) + "\n"
+
+
+def lines(findings: Findings) -> str:
+    """The objects of the array, one a line."""
+    return "".join(json.dumps(record) + "\n" for record in _records(findings))
+
+
+def _records(findings: Findings) -> list[dict[str, Any]]:
+    locator = Locator(findings.sources)
+    return [_finding(item, locator, findings.locale) for item in findings.diagnostics]
 
 
 def _finding(item: Diagnostic, locator: Locator, locale: str) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from torch import nn
 from qlsp.config import Configs
 from qlsp.diagnostics import Applicability, Diagnostic, Fix
 from qlsp.engine import CheckResult, check
-from qlsp.fixing import apply, choose, fix_texts
+from qlsp.fixing import choose, fix_texts
 from qlsp.messages import render
-from qlsp.text import Edit, LineIndex
+from qlsp.text import Edit, LineIndex, apply
 
 Texts = Mapping[str, str]
 

@@ -186,7 +186,7 @@ def test_an_internal_error_is_one_line_and_2(
     [
         ([], "COMMAND"),
         (["chekc"], "invalid choice"),
-        (["check", "--output-format", "xml"], "invalid choice"),
+        (["check", "--output-format", "sarf"], "unknown format sarf; did you mean sarif?"),
         (["check", "--no-such-option"], "unrecognized arguments"),
         (["check", "--select", "QL999"], "qlsp: unknown rule QL999 in select"),
         (["check", "--ignore", "cat-mixed-scale"], "did you mean cat-mixed-scales?"),
@@ -196,7 +196,7 @@ def test_an_internal_error_is_one_line_and_2(
         (["check", "--config", 'mdoe = "ptq"'], "did you mean mode?"),
         (["check", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["check", "--stdin-filename", "a.py"], "--stdin-filename needs -"),
-        (["check", "--output-file", "no/such/folder/report"], "--output-file no/such/folder/report: "),
+        (["check", "--output-file", "no/such/folder/report"], "no/such/folder/report: cannot write the report"),
         (["check", "book.ipynb"], "book.ipynb: notebooks are not supported"),
         (["inspect"], "PATH[:CLASS]"),
         (["inspect", "absent.py"], "qlsp: absent.py: no such file or folder"),
@@ -328,6 +328,21 @@ def test_formats(fake: FakeEngine, project: Path, monkeypatch: pytest.MonkeyPatc
     assert "\033[" in output() and "1 finding" in output()
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\033[" not in output() and "1 finding" in output()
+
+
+def test_several_formats_in_one_run(fake: FakeEngine, project: Path, capsys: Any) -> None:
+    fake.severities = [Severity.ERROR]
+    formats = ["--output-format", "concise", "--output-format", "json=a.json", "--output-format=sarif=a.sarif"]
+    assert cli.main(["check", *formats]) == 1
+    assert capsys.readouterr().out.count("\n") == 1
+    assert len(json.loads(Path("a.json").read_text(encoding="utf-8"))) == 1
+    assert len(json.loads(Path("a.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]) == 1
+
+
+def test_two_formats_for_one_place_are_refused(fake: FakeEngine, project: Path, capsys: Any) -> None:
+    assert cli.main(["check", "--output-format", "json", "--output-format", "sarif"]) == 2
+    assert "FORMAT=FILE" in capsys.readouterr().err and fake.paths == []
+    assert cli.main(["check", "--output-format", "json="]) == 2
 
 
 def test_output_file(fake: FakeEngine, project: Path, capsys: Any) -> None:

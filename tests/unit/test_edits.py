@@ -10,11 +10,10 @@ import pytest
 
 from qlsp.backends.torch_eager import EAGER
 from qlsp.diagnostics import Applicability, Message, NoFix
-from qlsp.fixing import apply
 from qlsp.project import Project
 from qlsp.syntax.edits import CodeView, EditBuilder, merged
 from qlsp.syntax.parse import walk
-from qlsp.text import Edit, Span
+from qlsp.text import Edit, Span, apply
 from qlsp.values.value import SpanId
 
 FLOAT_FUNCTIONAL = "torch.ao.nn.quantized.FloatFunctional"

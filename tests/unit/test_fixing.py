@@ -13,8 +13,8 @@ import pytest
 from qlsp import cli, fixing
 from qlsp.config import Config
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, Severity
-from qlsp.fixing import Fixed, apply, choose, fix_files, fix_source, fix_texts, meets, write_fixed
-from qlsp.text import Edit, Place, SourceError, Span, read_source
+from qlsp.fixing import Fixed, choose, fix_files, fix_source, fix_texts, meets, write_fixed
+from qlsp.text import Edit, Place, SourceError, Span, apply, read_source
 
 BAD = """\
 import torch

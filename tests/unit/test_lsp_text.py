@@ -10,10 +10,9 @@ from lsprotocol import types
 from qlsp.config import Resolver
 from qlsp.diagnostics import Diagnostic, Message, Related, Severity
 from qlsp.engine import Piece
-from qlsp.fixing import apply
 from qlsp.lsp import convert, settings
 from qlsp.lsp.retain import Change, edits_between, retained
-from qlsp.text import LineIndex, Place, Span, Units
+from qlsp.text import LineIndex, Place, Span, Units, apply
 
 TEXTS = st.text("ab \n\r\f😀量", max_size=30)
 MESSAGE = Message.of("cat-scale-from", owner="conv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, Predicts, 
 from qlsp.qmap import MapInput, MapRoot, MapSite
 from qlsp.report import concise, full, map, page
 from qlsp.report import json as json_report
+from qlsp.report.findings import Findings
 from qlsp.report.layout import character_width, display_width
 from qlsp.text import Edit, Place, Segment, Source, Span
 
@@ -34,7 +36,7 @@ def finding(text: str, marked: str, **changes: object) -> Diagnostic:
 
 def excerpt(text: str, marked: str) -> list[str]:
     """The lines of the full report between the first bar and the last."""
-    lines = full.report([finding(text, marked)], source(text)).splitlines()
+    lines = full.report(Findings([finding(text, marked)], source(text))).splitlines()
     bars = [index for index, line in enumerate(lines) if line.strip() == "|"]
     return lines[bars[0] + 1 : bars[-1]]
 
@@ -44,11 +46,11 @@ def test_concise_is_one_line_per_finding() -> None:
         finding(TEXT, "torch.cat([a, b])"),
         finding(TEXT, "c = 3", code="QL201", name="quantstub-reused"),
     ]
-    assert concise.report(items, source(TEXT)).splitlines() == [
+    assert concise.report(Findings(items, source(TEXT))).splitlines() == [
         "net.py:2:8: QL101 [cat-mixed-scales] the scale of conv_a is made here",
         "net.py:3:1: QL201 [quantstub-reused] the scale of conv_a is made here",
     ]
-    assert concise.report([], {}) == ""
+    assert concise.report(Findings([], {})) == ""
 
 
 def test_full_shows_source_related_places_and_help() -> None:
@@ -59,7 +61,7 @@ def test_full_shows_source_related_places_and_help() -> None:
         related=(Related(Message.of("quantstub-first-use", stub="q"), Place("net.py", Span(0, 5))),),
         fixes=(Fix(OWNER, Applicability.SAFE, OWNER, ()),),
     )
-    assert full.report([item], source(TEXT), files=3) == (
+    assert full.report(Findings([item], source(TEXT), files=3)) == (
         "error: QL101 [cat-mixed-scales] the scale of conv_a is made here\n"
         " --> net.py:2:8\n"
         "  |\n"
@@ -86,9 +88,9 @@ def test_full_counts() -> None:
         finding(TEXT, "b", severity=Severity.INFO),
         finding(TEXT, "c", severity=Severity.INFO),
     ]
-    assert full.report(items, source(TEXT)).endswith("\n3 findings: 1 error, 2 info.\n")
-    assert full.report([], {}, files=2) == "No findings in 2 files.\n"
-    assert full.report([], {}, files=1) == "No findings in 1 file.\n"
+    assert full.report(Findings(items, source(TEXT))).endswith("\n3 findings: 1 error, 2 info.\n")
+    assert full.report(Findings([], {}, files=2)) == "No findings in 2 files.\n"
+    assert full.report(Findings([], {}, files=1)) == "No findings in 1 file.\n"
 
 
 @pytest.mark.parametrize(
@@ -131,10 +133,10 @@ def test_a_finding_of_several_rows() -> None:
 
 def test_an_empty_place_gets_one_mark() -> None:
     item = replace(finding(TEXT, "both"), place=Place("net.py", Span(6, 6)))
-    assert "  | ^\n" in full.report([item], source(TEXT))
+    assert "  | ^\n" in full.report(Findings([item], source(TEXT)))
     at_end = replace(item, place=Place("net.py", Span(len(TEXT), len(TEXT))))
-    assert "4 |\n  | ^\n" in full.report([at_end], source(TEXT))
-    assert "1 |\n  | ^\n" in full.report([replace(item, place=Place("net.py", Span(0, 0)))], source(""))
+    assert "4 |\n  | ^\n" in full.report(Findings([at_end], source(TEXT)))
+    assert "1 |\n  | ^\n" in full.report(Findings([replace(item, place=Place("net.py", Span(0, 0)))], source("")))
 
 
 @pytest.mark.parametrize("before", [0, 10, 500, 100_000])
@@ -148,24 +150,23 @@ def test_a_long_line_is_cut_around_the_finding(before: int) -> None:
 def test_gutters_line_up() -> None:
     text = "x\n" * 99 + "y\n"
     related = (Related(OWNER, Place("net.py", Span(0, 1))),)
-    lines = full.report([finding(text, "y", related=related)], source(text)).splitlines()
+    lines = full.report(Findings([finding(text, "y", related=related)], source(text))).splitlines()
     assert len({line.index("|") for line in lines if "|" in line}) == 1
     assert "  1 | x" in lines and "100 | y" in lines
 
 
 def test_a_file_without_source_has_no_excerpt() -> None:
     item = finding(TEXT, "a")
-    text = full.report([item], {})
+    text = full.report(Findings([item], {}))
     assert " --> net.py:1:1\n" in text and "|" not in text
-    assert concise.report([item], {}).startswith("net.py:1:1: QL101")
+    assert concise.report(Findings([item], {})).startswith("net.py:1:1: QL101")
 
 
 def test_color_only_when_asked() -> None:
     item = finding(TEXT, "both")
-    plain, colored = full.report([item], source(TEXT)), full.report([item], source(TEXT), color=True)
+    findings = Findings([item], source(TEXT))
+    plain, colored = full.report(findings), full.report(findings, color=True)
     assert "\033" not in plain and "\033[1;31m" in colored
-    import re
-
     assert re.sub(r"\033\[[\d;]*m", "", colored) == plain
 
 
@@ -190,7 +191,7 @@ def test_json_is_the_contract() -> None:
         related=(Related(OWNER, Place("net.py", Span(0, 1))),),
         fixes=(fix, fix),
     )
-    (record,) = json.loads(json_report.report([item], source(text)))
+    (record,) = json.loads(json_report.report(Findings([item], source(text))))
     here = {
         "filename": "net.py",
         "cell": None,
@@ -222,8 +223,8 @@ def test_json_is_the_contract() -> None:
 
 
 def test_json_without_findings_and_without_fixes() -> None:
-    assert json.loads(json_report.report([], {})) == []
-    (record,) = json.loads(json_report.report([finding(TEXT, "a")], source(TEXT)))
+    assert json.loads(json_report.report(Findings([], {}))) == []
+    (record,) = json.loads(json_report.report(Findings([finding(TEXT, "a")], source(TEXT))))
     assert (record["fixes"], record["fix"], record["assumes"], record["related"]) == ([], None, None, [])
 
 
@@ -231,8 +232,8 @@ def test_places_in_a_cell() -> None:
     notebook = Source("net.ipynb", (Segment("a\n", 1), Segment("b\nc\n", 4)))
     item = replace(finding(TEXT, "a"), place=Place("net.ipynb", Span(2, 3, 1)))
     sources = {"net.ipynb": notebook}
-    assert concise.report([item], sources).startswith("net.ipynb:cell 4:2:1: QL101")
-    (record,) = json.loads(json_report.report([item], sources))
+    assert concise.report(Findings([item], sources)).startswith("net.ipynb:cell 4:2:1: QL101")
+    (record,) = json.loads(json_report.report(Findings([item], sources)))
     assert (record["cell"], record["location"]) == (4, {"row": 2, "column": 1})
 
 
