@@ -48,7 +48,8 @@ class Alternative:
 class OpCall:
     """A call of an operator row. ``owner`` is the module or FloatFunctional instance; ``open`` says that the
     list of operands has an unknown number of further members like the ones shown. ``receiver`` is the instance
-    whose method makes the call. ``alias`` says that the owner is a second name, which convert does not swap."""
+    whose method makes the call. ``alias`` says that the owner is a second name, which convert does not swap.
+    ``arguments`` are those that are no tensors (see ``ops.spec.Application``)."""
 
     span: SpanId
     path: CallPath
@@ -62,6 +63,33 @@ class OpCall:
     loop: bool = False
     receiver: int | None = None
     alias: bool = False
+    arguments: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionalUse:
+    """A call of a method of a FloatFunctional or of its kin, known or not, or of the object itself (``method`` is
+    ``forward``). ``cls`` is the class of the instance ``owner`` (a name of the project for a subclass), built at
+    ``made``. ``unexpected`` are keywords that a known method lacks, ``missing`` are parameters without a value;
+    ``surplus``: more positional arguments than parameters. ``operands`` are the first two arguments."""
+
+    span: SpanId
+    path: CallPath
+    owner: int
+    cls: str
+    method: str
+    known: bool
+    made: SpanId | None
+    guard: Guard
+    unexpected: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    surplus: bool = False
+    operands: tuple[Value, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Does the class have such a method, with such parameters?"""
+        return self.known and not (self.unexpected or self.missing or self.surplus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +161,7 @@ class Facts:
     submodules: dict[int, Submodule] = field(default_factory=dict)
     aliases: dict[int, Alias] = field(default_factory=dict)
     strays: dict[tuple[SpanId, Keeping], Stray] = field(default_factory=dict)
+    functional_uses: dict[tuple[SpanId, CallPath], FunctionalUse] = field(default_factory=dict)
     reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
     gave_up: str | None = None
 
@@ -248,6 +277,7 @@ __all__ = [
     "Alternative",
     "Context",
     "Facts",
+    "FunctionalUse",
     "Handover",
     "Keeping",
     "LifecycleCall",

@@ -285,7 +285,7 @@ class Interpreter(Registration):
             facts.gave_up = "more steps than the budget of a root"
         finally:
             self.facts, self.frame, self.path = None, None, ()
-            self.loop_depth = self.depth = 0
+            self.loop_depth = self.depth = self.conditions = 0
             self._stack.clear()
             names = self._names(root, state)
             for oid, path in names.items():

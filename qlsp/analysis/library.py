@@ -7,6 +7,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from qlsp.analysis.builtin_calls import BuiltinCalls
+from qlsp.analysis.facts import FunctionalUse
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.ops.spec import OpSpec, Role
@@ -268,6 +269,8 @@ class Library(BuiltinCalls):
             return self.apply(row, base, arguments, node, state, ref)
         instance = self.instance(state, ref)
         assert instance is not None
+        if base in self.backend.functional_classes and node is not None:
+            self._functional_use(ref, base, "forward", None, arguments, node, state)
         if base == "torch.nn.Sequential":
             return self._run_sequential(instance, arguments, node, state)
         if base == WRAPPER:
@@ -435,12 +438,51 @@ class Library(BuiltinCalls):
 
     def _functional(self, ref: Ref, base: str, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         row = self.backend.functionals.get(name)
+        self._functional_use(ref, base, name, row, arguments, node, state)
         if row is None:
             return Unknown(f"FloatFunctional has no method {name}")
         if self.conversion(ref) is False:
             row = self.float_row(row)
-            return self.apply(row, f"{base}.{name}", arguments, node, state)
         return self.apply(row, f"{base}.{name}", arguments, node, state, ref)
+
+    def _functional_use(
+        self,
+        ref: Ref,
+        base: str,
+        name: str,
+        row: OpSpec | None,
+        arguments: Arguments,
+        node: cst.Call,
+        state: State,
+    ) -> None:
+        """Keep the fact that a method of a FloatFunctional, or the object itself, is called."""
+        instance = self.instance(state, ref)
+        if self.facts is None or self.muted or instance is None:
+            return
+        unexpected: tuple[str, ...] = ()
+        missing: tuple[str, ...] = ()
+        surplus = False
+        if row is not None and not arguments.open:
+            surplus = len(arguments.positional) > len(row.params)
+            unexpected = tuple(key for key in arguments.keywords if key not in row.params)
+            bound = {*row.params[: len(arguments.positional)], *arguments.keywords, *row.optional}
+            missing = tuple(parameter for parameter in row.params if parameter not in bound)
+        given = (arguments.get(0, "x"), arguments.get(1, "y"))
+        span = self.span(node)
+        self.facts.functional_uses[(span, self.path)] = FunctionalUse(
+            span,
+            self.path,
+            ref.oid,
+            instance.cls.name,
+            name,
+            row is not None,
+            instance.created,
+            state.guard,
+            unexpected,
+            missing,
+            surplus,
+            tuple(value for value in given if value is not None),
+        )
 
     def float_row(self, row: OpSpec) -> OpSpec:
         """What a FloatFunctional that convert does not swap calls: the plain torch function."""

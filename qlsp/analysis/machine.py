@@ -115,6 +115,7 @@ class Machine:
         self.closure_frames: dict[int, Frame] = {}
         self.effective: dict[int, Value] | None = None
         self.loop_depth = 0
+        self.conditions = 0
         self.loop_guard: Guard = NO_GUARD
         self.summaries: set[int] = set()
         self.named: dict[tuple[int, str], SpanId] = {}

@@ -101,7 +101,7 @@ class Operators(Expressions):
             value = self._listed(row, outcome.value, outputs, state)
             results.append((guard, value))
             alternatives.append(Alternative(guard, operands, value, outcome.raises))
-        self.record(row, spelling, span, tuple(alternatives), owner, converted, is_open, state)
+        self.record(row, spelling, span, tuple(alternatives), owner, converted, is_open, state, key)
         return choice(results) if results else Unknown(f"{spelling} on no known tensor")
 
     def _either(self, value: Value) -> Value:
@@ -120,6 +120,7 @@ class Operators(Expressions):
         converted: bool,
         is_open: bool,
         state: State,
+        arguments: tuple[object, ...],
     ) -> None:
         """Keep the fact; a later pass over the same span replaces it."""
         if self.facts is None or self.muted or not alternatives:
@@ -138,6 +139,7 @@ class Operators(Expressions):
             self.loop_depth > 0 and state.guard <= self.loop_guard,
             receiver.oid if isinstance(receiver, Ref) else None,
             owner is not None and owner.oid in self.facts.aliases,
+            arguments,
         )
 
     def _listed(self, row: OpSpec, value: Value, outputs: int | None, state: State) -> Value:

@@ -80,8 +80,22 @@ class Registration(Lifecycle):
             attribute, span, holder = place
             self.keep_stray(Stray(span, Keeping.CLASS, frozenset({name}), frozenset({ref.oid}), holder, attribute))
             return self.call_object(ref, arguments, node, state)
+        if self._once() or not self._in_function():
+            return ref
         self.keep_stray(Stray(self.span(node), Keeping.FORWARD, frozenset({name}), frozenset({ref.oid}), holder))
         return ref
+
+    def _once(self) -> bool:
+        """Is what this statement builds kept in an attribute, under a condition? The float model may have built
+        it before prepare."""
+        statement = self.current.statement
+        targets = statement.targets if isinstance(statement, cst.Assign) else []
+        return self.conditions > 0 and any(isinstance(each.target, cst.Attribute) for each in targets)
+
+    def _in_function(self) -> bool:
+        """Not in the body of a class."""
+        running = self.functions[self._stack[-1]] if self._stack else None
+        return running is not None and running.unit is self.current.unit and running.name == self.current.name
 
     def _place_of_class(self, node: cst.Call, state: State) -> tuple[str, SpanId, int] | None:
         """The attribute in which a called class is kept, and the statement that keeps it."""

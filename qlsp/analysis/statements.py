@@ -197,6 +197,7 @@ class Statements(Conditions):
         base = state.guard
         arms = self.branch(statement.test, state)
         outcomes: list[State] = []
+        self.conditions += 1
         for truth, arm in arms:
             if truth:
                 after = self.suite(statement.body, arm)
@@ -208,6 +209,7 @@ class Statements(Conditions):
                 after = self.suite(statement.orelse.body, arm)
             if after is not None:
                 outcomes.append(after)
+        self.conditions -= 1
         return merge(outcomes, base)
 
     def try_statement(self, statement: cst.Try | cst.TryStar, state: State) -> State | None:

@@ -113,6 +113,7 @@ FUNCTIONALS = (
         "x dim",
         tensors="x",
         sequence="x",
+        optional="dim",
         mixed=("All dtypes must be the same.", QSCHEME),
         on_float=on_float("cat"),
         float_function="torch.cat",

@@ -78,8 +78,8 @@ class OpSpec:
     functions (canonical names), tensor methods, module classes, methods of FloatFunctional, Python operators
     (``+``, ``+=``, ``[]``, and ``-x``, ``+x``, ``~x`` for the unary ones). ``params`` is the order of its
     positional parameters (for a method the receiver is the first, for a module ``forward``'s). ``tensors``
-    are the parameters that take tensors, ``sequence`` the one that takes a list of them, ``constructor`` a
-    module's constructor parameters.
+    are the parameters that take tensors, ``sequence`` the one that takes a list of them, ``optional`` those that a
+    method of FloatFunctional can do without, ``constructor`` a module's constructor parameters.
 
     ``raises`` is the literal error a quantized input meets, None if a kernel exists; of a module with a
     quantized class it is the error of the float class, when convert does not swap it. ``mixed`` are
@@ -108,6 +108,7 @@ class OpSpec:
     params: tuple[str, ...] = ("input",)
     tensors: tuple[str, ...] = ("input",)
     sequence: str | None = None
+    optional: tuple[str, ...] = ()
     constructor: tuple[str, ...] = ()
     shape: Shape = Shape.NEW
     fixed: FixedScale | None = None

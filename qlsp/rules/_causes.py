@@ -58,7 +58,7 @@ def _cause(call: OpCall, alternative: Alternative) -> Cause | None:
         return Cause.WEIGHT_FUNCTION
     if domains & {Domain.FLOAT, Domain.INTEGER}:
         return Cause.MIX
-    if spec.swapped and call.owner is not None:
+    if call.owner is not None and (spec.swapped or not spec.modules):
         return Cause.NOT_SWAPPED
     if spec.modules and call.owner is not None:
         return Cause.UNSUPPORTED_MODULE
