@@ -145,7 +145,7 @@ class Calls(Objects):
             state.heap = inner.heap
             return value
         end = self.suite(node.body, inner)
-        outcomes = list(frame.returns)
+        outcomes = [(value, outcome) for value, outcome, _ in frame.returns]
         if end is not None:
             outcomes.append((Const(None), end))
         if not outcomes:

@@ -16,7 +16,10 @@ from qlsp.values.workflow import Mode, Workflow
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One way a root is used. ``assumed`` is True where no prepare call names the front end."""
+    """One way a root is used. ``assumed`` is True where no prepare call names the front end; else ``prepared`` is
+    that call. ``model`` identifies the root in the events of a file: the file, and the object that it is a copy
+    of. ``fed``: it is called on what another model gives back, ``feeds``: another model is called on what it gives
+    back; both where code out of view may have wrapped it before."""
 
     root: str
     span: SpanId
@@ -24,6 +27,10 @@ class Context:
     mode: Mode
     instance: str | None = None
     assumed: bool = True
+    model: tuple[str, int] | None = None
+    prepared: SpanId | None = None
+    fed: bool = False
+    feeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +121,36 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """A part of what leaves a root's forward: an expression of the return statement, with what it is.
+
+    ``whole``: the expression is a tensor itself; otherwise ``value`` is a tuple of the tensors in the list, tuple,
+    dict or object that it stands for.
+    """
+
+    span: SpanId
+    value: Value
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Return:
-    """A value that leaves a root's forward."""
+    """A value that leaves a root's forward, through the return statement at ``span``. ``leaves`` are its parts as
+    the statement shows them."""
 
     span: SpanId
     value: Value
     guard: Guard
+    leaves: tuple[Leaf, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A parameter of a root's forward: the number of the tensor that it is, and whether its annotation says so."""
+
+    name: str
+    number: int
+    annotated: bool
 
 
 class Keeping(str, Enum):
@@ -152,14 +183,22 @@ class Stray:
 
 @dataclass(slots=True)
 class Facts:
-    """All facts of one context. ``submodules`` maps instance ids to what they are, ``aliases`` the instances that
-    stand for a second name of another one."""
+    """All facts of one context.
+
+    ``submodules`` maps instance ids to what they are, ``aliases`` the instances that stand for a second name of
+    another one. ``unread`` are the stub calls whose result is dropped, ``unfit`` those that certainly get no tensor:
+    a ``list``, ``tuple``, ``dict``, ``None`` or ``number``. ``inputs`` are the tensors that forward gets, ``strays``
+    the modules that convert does not find.
+    """
 
     context: Context
     op_calls: dict[tuple[SpanId, CallPath], OpCall] = field(default_factory=dict)
     returns: list[Return] = field(default_factory=list)
     submodules: dict[int, Submodule] = field(default_factory=dict)
     aliases: dict[int, Alias] = field(default_factory=dict)
+    unread: set[tuple[SpanId, CallPath]] = field(default_factory=set)
+    unfit: dict[tuple[SpanId, CallPath], str] = field(default_factory=dict)
+    inputs: list[Input] = field(default_factory=list)
     strays: dict[tuple[SpanId, Keeping], Stray] = field(default_factory=dict)
     functional_uses: dict[tuple[SpanId, CallPath], FunctionalUse] = field(default_factory=dict)
     reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
@@ -259,6 +298,17 @@ class Handover:
     entry: int
 
 
+@dataclass(frozen=True, slots=True)
+class OutputUse:
+    """What a converted model gives back meets an operator that refuses a quantized tensor. ``model`` is the object
+    that the model is a copy of, ``raises`` the error if this output is quantized."""
+
+    span: SpanId
+    spelling: str
+    model: int
+    raises: str
+
+
 LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | Handover
 
 
@@ -266,9 +316,12 @@ LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | H
 class ScriptFacts:
     """What the script, the functions and the methods of a file do to models and qconfigs, in the order of
     execution. Events of one ``entry`` follow each other in one run; the order of entries is not known.
-    ``vendor``: the file uses a package with a front end of its own."""
+    ``vendor``: the file uses a package with a front end of its own. ``uses`` are what happens to the results of
+    converted models, as if they were quantized."""
 
     vendor: bool = False
+    path: str = ""
+    uses: list[OutputUse] = field(default_factory=list)
     events: list[LifeEvent] = field(default_factory=list)
 
 
@@ -279,11 +332,14 @@ __all__ = [
     "Facts",
     "FunctionalUse",
     "Handover",
+    "Input",
     "Keeping",
+    "Leaf",
     "LifecycleCall",
     "Mode",
     "OpCall",
     "Operand",
+    "OutputUse",
     "QconfigAssignment",
     "QconfigCall",
     "QconfigState",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from qlsp.analysis.facts import Alias, Context, Facts, Return, ScriptFacts, Submodule
+from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, Return, ScriptFacts, Submodule
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.operators import OPEN_QCONFIG
+from qlsp.analysis.outputs import Outputs
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
-from qlsp.analysis.registration import Registration
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
 from qlsp.syntax.parse import ChunkError, Unit
@@ -33,11 +33,13 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    options_of,
 )
 from qlsp.values.workflow import Mode, Stage, Workflow
 
 ASSUMED_QCONFIG = Symbol("a qconfig that is assumed to be set")
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
+INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
 NUMBER_HINTS = ("int", "float", "bool", "str")
 
 
@@ -50,9 +52,10 @@ class LifecycleEvent:
     state: State
     span: SpanId
     where: str
+    reshaped: bool = False
 
 
-class Interpreter(Registration):
+class Interpreter(Outputs):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -75,6 +78,8 @@ class Interpreter(Registration):
         self.outside: set[int] = set()
         self.loose = self.elsewhere = False
         self.places = {}
+        self.converted, self.fed, self.feeding, self.reshaped = set(), set(), set(), set()
+        self.results = {}
         self.building = 0
 
     # --- calls that the tool itself looks for -------------------------------------------------------
@@ -108,7 +113,8 @@ class Interpreter(Registration):
         if self.facts is None and not self.muted:
             snapshot = State({}, dict(state.heap), state.guard)
             where = self.frame.name if self.frame is not None else ""
-            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where))
+            reshaped = bool(self.reshaped & self._reach(model, state))
+            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where, reshaped))
         result = self.record_lifecycle(row, model, arguments, node, state)
         if row.stage is Stage.EXPORT:
             return Unknown("an exported program")
@@ -306,8 +312,7 @@ class Interpreter(Registration):
             if isinstance(method, Bound) and method.function is not None:
                 model = self.functions[method.function.span]
                 names = self._inputs(model, root, state)
-                for value in self.call_prepared(method.function, root, names, state):
-                    facts.returns.append(Return(model.span, value, state.guard))
+                facts.returns.extend(self.call_prepared(method.function, root, names, state))
                 return
         self._native_root(root, instance, state, facts)
 
@@ -336,8 +341,8 @@ class Interpreter(Registration):
 
     def call_prepared(
         self, function: FunctionValue, receiver: Ref, names: dict[str, Value], state: State
-    ) -> list[Value]:
-        """Run a function whose parameters are already bound; its return values."""
+    ) -> list[Return]:
+        """Run a function whose parameters are already bound; what it returns."""
         model = self.functions[function.span]
         frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
         self.frame = frame
@@ -345,10 +350,55 @@ class Interpreter(Registration):
         inner = State(names, state.heap, state.guard)
         assert isinstance(model.node, cst.FunctionDef)
         end = self.suite(model.node.body, inner)
-        values = [self.resolved(value, outcome) for value, outcome in frame.returns]
+        found = [
+            Return(
+                self.span(node),
+                self.resolved(value, outcome),
+                outcome.guard,
+                tuple(self._leaves(node.value, value, outcome)) if node.value is not None else (),
+            )
+            for value, outcome, node in frame.returns
+        ]
         if end is not None:
-            values.append(NONE)
-        return values
+            found.append(Return(model.span, NONE, end.guard))
+        return found
+
+    def _leaves(self, node: cst.BaseExpression, value: Value, state: State) -> Iterator[Leaf]:
+        """The parts of a returned value, as far as the expression spells them out."""
+        nodes: list[cst.BaseExpression] = []
+        items: list[Value] = []
+        thing = self.load(state, value) if isinstance(value, Ref) else None
+        if isinstance(node, (cst.Tuple, cst.List)) and not any(
+            isinstance(e, cst.StarredElement) for e in node.elements
+        ):
+            nodes, items = [element.value for element in node.elements], self.items(value, state) or []
+        elif isinstance(node, cst.Dict) and isinstance(thing, DictObject):
+            nodes = [element.value for element in node.elements if isinstance(element, cst.DictElement)]
+            items = [entry for _, entry in thing.entries]
+        if nodes and len(nodes) == len(items):
+            for inner, item in zip(nodes, items, strict=True):
+                yield from self._leaves(inner, item, state)
+            return
+        whole = all(isinstance(option, (Tensor, Const, Unknown)) for _, option in options_of(value))
+        yield Leaf(self.span(node), value if whole else TupleValue(tuple(self._parts(value, state, set()))), whole)
+
+    def _parts(self, value: Value, state: State, seen: set[int]) -> Iterator[Value]:
+        """The tensors in a container or an object that is no module, and what is not known in it."""
+        for _, option in options_of(value):
+            if isinstance(option, (Tensor, Unknown)):
+                yield option
+            inside: list[Value] = list(option.items) if isinstance(option, TupleValue) else []
+            if isinstance(option, Ref) and option.oid not in seen:
+                seen.add(option.oid)
+                thing = self.load(state, option)
+                if isinstance(thing, ListObject):
+                    inside = [*(thing.items or ()), *([thing.element] if thing.element is not None else [])]
+                elif isinstance(thing, DictObject):
+                    inside = [*(entry for _, entry in thing.entries), *([thing.rest] if thing.rest is not None else [])]
+                elif isinstance(thing, Instance) and self.native_base(thing) is None:
+                    inside = list(thing.attributes.values())
+            for item in inside:
+                yield from self._parts(item, state, seen)
 
     def _inputs(self, model: FunctionModel, root: Ref, state: State) -> dict[str, Value]:
         """The inputs of a root's forward: float tensors, lists of them, or numbers, by their annotations."""
@@ -371,7 +421,7 @@ class Interpreter(Registration):
     def _tensor_input(self, name: str, many: bool = False, collection: bool = False) -> Tensor:
         number = self.number(("input", name))
         domain = Domain.FLOAT
-        if self.facts is not None and self.facts.context.workflow is Workflow.NONE:
+        if self.facts is not None and (self.facts.context.workflow is Workflow.NONE or self.facts.context.fed):
             domain = Domain.UNKNOWN
         return Tensor(domain, number, number, many=many, collection=collection)
 
@@ -406,7 +456,10 @@ class Interpreter(Registration):
             return TupleValue(tuple(self._tensor_input(f"{name}[{i}]") for i in range(len(inner))))
         if hint.startswith(("Dict", "dict", "Mapping")):
             return self.allocate(state, DictObject((), self._tensor_input(name, many=True)))
-        return self._tensor_input(name, collection="Tensor" not in hint)
+        value = self._tensor_input(name, collection="Tensor" not in hint)
+        if self.facts is not None:
+            self.facts.inputs.append(Input(name, value.number, "Tensor" in hint))
+        return value if hint not in INTEGER_HINTS else replace(value, domain=Domain.INTEGER)
 
     # --- what convert will do -----------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Frame:
     owner: ClassModel | None = None
     receiver: Value | None = None
     closure: int = 0
-    returns: list[tuple[Value, State]] = field(default_factory=list)
+    returns: list[tuple[Value, State, cst.Return]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
     nonlocals: set[str] = field(default_factory=set)
     loops: list[LoopExits] = field(default_factory=list)

@@ -37,6 +37,8 @@ class Candidate:
     mode: Mode
     where: str | None
     assumed: bool
+    prepared: SpanId | None = None
+    reshaped: bool = False
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class View:
 def look(machine: Interpreter, module: ModuleModel, settings: Settings | None = None) -> View:
     """Run the entries of a file and build its models."""
     evidence = Evidence()
+    machine.script.path = module.path
     machine.script.vendor = _uses_vendor(machine, module)
     functions, classes = _definitions(machine, module)
     _entries(machine, module, functions, classes, evidence)
@@ -110,6 +113,7 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > MAX_CONTEXTS:
                 continue
+            model = view.machine.origin_of(candidate.root.oid)
             context = Context(
                 _class_name(candidate.cls),
                 candidate.span,
@@ -117,6 +121,10 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
                 _mode(view, candidate),
                 candidate.where,
                 candidate.assumed,
+                (view.module.path, model),
+                candidate.prepared,
+                candidate.reshaped or model in view.machine.fed,
+                candidate.reshaped or model in view.machine.feeding,
             )
             run = partial(view.machine.run_root, candidate.root, candidate.state.fork(), context)
             yield view.module.path, run
@@ -300,7 +308,18 @@ def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evid
     if row.stage in (Stage.PREPARE, Stage.EXPORT):
         span = _place(machine, instance.cls, event.span)
         evidence.candidates.append(
-            Candidate(ref, event.state, instance.cls, span, row.workflow, row.mode, event.where, False)
+            Candidate(
+                ref,
+                event.state,
+                instance.cls,
+                span,
+                row.workflow,
+                row.mode,
+                event.where,
+                False,
+                event.span,
+                event.reshaped,
+            )
         )
 
 

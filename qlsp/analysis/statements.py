@@ -72,7 +72,7 @@ class Statements(Conditions):
                 return state
             case cst.Return():
                 value = self.eval(statement.value, state) if statement.value is not None else Const(None)
-                self.current.returns.append((value, state))
+                self.current.returns.append((value, state, statement))
                 return None
             case cst.If():
                 return self.if_statement(statement, state)
