@@ -108,8 +108,7 @@ class Outputs(Registration):
         key = (self.span(node), self.path)
         given = arguments.get(0, "x")
         kinds = {self._kind(option, state) for _, option in options_of(given)} if given is not None else {None}
-        if key in self.facts.op_calls:
-            self.facts.unfit.pop(key, None)
+        self.facts.unfit.pop(key, None)
         if None not in kinds:
             self.facts.unfit[key] = str(sorted(map(str, kinds))[0])
         if row.role is Role.DEQUANTIZE:
