@@ -149,9 +149,10 @@ class Outputs(Registration):
         converted: bool,
         is_open: bool,
         state: State,
+        arguments: tuple[object, ...],
     ) -> None:
         """In a script, remember an operator that refuses the result of a converted model."""
-        super().record(row, spelling, span, alternatives, owner, converted, is_open, state)
+        super().record(row, spelling, span, alternatives, owner, converted, is_open, state, arguments)
         if self.facts is not None or not self._recording():
             return
         for alternative in alternatives:
