@@ -489,7 +489,11 @@ class Expressions(Statements):
 
     def _eval_Attribute(self, node: cst.Attribute, state: State) -> Value:
         value = self.eval(node.value, state)
-        return self.live(self.attribute(value, node.attr.value, state), state)
+        return self.live(self.read(value, node, state), state)
+
+    def read(self, value: Value, node: cst.Attribute, state: State) -> Value:
+        """Read an attribute where the source names it."""
+        return self.attribute(value, node.attr.value, state)
 
     def _eval_Subscript(self, node: cst.Subscript, state: State) -> Value:
         value = self.eval(node.value, state)

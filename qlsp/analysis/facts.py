@@ -11,7 +11,7 @@ from enum import Enum
 from qlsp.backends.spec import LifecycleRow
 from qlsp.ops.spec import OpSpec
 from qlsp.values.value import CallPath, Guard, SpanId, Tensor, Unknown, Value
-from qlsp.values.workflow import Mode, Workflow
+from qlsp.values.workflow import Mode, Weights, Workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,36 @@ class FunctionalUse:
 
 @dataclass(frozen=True, slots=True)
 class Submodule:
-    """A module instance of a root: its path, class and where it was built. ``arguments`` are shown values."""
+    """A module instance of a root: its path, class and where it was built.
+
+    ``cls`` is a qualified name for a library class, else the name of a class of the project. ``spec`` is the row of
+    its library class, its own or the one it derives from, ``arguments`` are those of the library's constructor
+    (pairs of a parameter and a key, see ``ops.spec.Application``). ``weights`` says how the ``qconfig`` that
+    reaches it observes weights, ``holder`` is the path of the module that has this qconfig, ``assigned`` the
+    statement that gives it; each is None where it is not known.
+    """
 
     path: str
     cls: str
     span: SpanId | None
     qconfig: object = None
+    spec: OpSpec | None = None
+    arguments: tuple[tuple[str, object], ...] = ()
+    weights: Weights | None = None
+    holder: str | None = None
+    assigned: SpanId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """``layer.weight`` read by forward, of a layer whose quantized class has a method of that name. ``owner`` is
+    the layer's instance id."""
+
+    span: SpanId
+    path: CallPath
+    owner: int
+    name: str
+    guard: Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +219,7 @@ class Facts:
     op_calls: dict[tuple[SpanId, CallPath], OpCall] = field(default_factory=dict)
     returns: list[Return] = field(default_factory=list)
     submodules: dict[int, Submodule] = field(default_factory=dict)
+    parameters: dict[tuple[SpanId, CallPath], Parameter] = field(default_factory=dict)
     aliases: dict[int, Alias] = field(default_factory=dict)
     unread: set[tuple[SpanId, CallPath]] = field(default_factory=set)
     unfit: dict[tuple[SpanId, CallPath], str] = field(default_factory=dict)
@@ -340,6 +365,7 @@ __all__ = [
     "OpCall",
     "Operand",
     "OutputUse",
+    "Parameter",
     "QconfigAssignment",
     "QconfigCall",
     "QconfigState",
@@ -349,5 +375,6 @@ __all__ = [
     "Stray",
     "StrayAttribute",
     "Submodule",
+    "Weights",
     "Workflow",
 ]

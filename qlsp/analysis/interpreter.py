@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, Return, ScriptFacts, Submodule
+from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, Return, ScriptFacts
 from qlsp.analysis.globals import WRAPPER
+from qlsp.analysis.layers import Layers
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.operators import OPEN_QCONFIG
-from qlsp.analysis.outputs import Outputs
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
@@ -55,7 +55,7 @@ class LifecycleEvent:
     reshaped: bool = False
 
 
-class Interpreter(Outputs):
+class Interpreter(Layers):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -81,6 +81,8 @@ class Interpreter(Outputs):
         self.converted, self.fed, self.feeding, self.reshaped = set(), set(), set(), set()
         self.results = {}
         self.building = 0
+        self.qconfig_places = {}
+        self.derived = {}
 
     # --- calls that the tool itself looks for -------------------------------------------------------
 
@@ -280,6 +282,7 @@ class Interpreter(Outputs):
         self.steps = self.entry_steps = 0
         facts = Facts(context)
         self.effective = self._qconfigs(root, state, context.assumed)
+        self.derived = self.derived_layers(root, state)
         if context.workflow is Workflow.EAGER:
             facts.aliases = self._split_aliases(root, state, context.mode)
         self.facts = facts
@@ -295,12 +298,10 @@ class Interpreter(Outputs):
             self._stack.clear()
             names = self._names(root, state)
             for oid, path in names.items():
-                instance = self.instance(state, Ref(oid))
-                if instance is not None:
-                    label = instance.cls.name
-                    qconfig = self.effective.get(oid) if self.effective is not None else None
-                    facts.submodules[oid] = Submodule(path, label, instance.created, qconfig)
-            self.effective = None
+                submodule = self.submodule(oid, path, names, state)
+                if submodule is not None:
+                    facts.submodules[oid] = submodule
+            self.effective, self.derived = None, {}
         return facts
 
     def _forward(self, root: Ref, state: State, facts: Facts) -> None:

@@ -29,6 +29,9 @@ class Finder(Protocol):
     def module_at(self, path: str) -> ModuleModel | None:
         """The module of a file that was read before."""
 
+    def modules(self) -> list[ModuleModel]:
+        """Every file that was read."""
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionModel:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from qlsp.ops.spec import OpSpec
-from qlsp.values.workflow import Mode, Stage, Workflow
+from qlsp.values.workflow import Mode, Stage, Weights, Workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,36 @@ class LifecycleRow:
         return self.params[0]
 
 
+@dataclass(frozen=True, slots=True)
+class QconfigMaker:
+    """A function or class that returns a QConfig, and the parameter that decides how it observes weights: a name
+    out of ``choices``, or an observer."""
+
+    name: str
+    parameter: str
+    position: int
+    choices: tuple[tuple[str, Weights], ...] = ()
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class WeightTable:
+    """How the qconfigs, observers and quantization schemes of a library observe weights, by qualified name."""
+
+    qconfigs: dict[str, Weights] = field(default_factory=dict)
+    observers: dict[str, Weights] = field(default_factory=dict)
+    schemes: dict[str, Weights] = field(default_factory=dict)
+    makers: dict[str, QconfigMaker] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Backend:
     """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
     matching prefix wins and is applied once. ``renames`` are a user's: names that stand for names of the table,
     whatever else they are. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
     classes and functions that return one; ``qconfig_modes`` says for which mode those of both kinds are made, if
-    it is one. ``trained_modules`` are the classes that prepare_qat swaps."""
+    it is one. ``trained_modules`` are the classes that prepare_qat swaps, ``weights`` tells how a qconfig observes
+    weights."""
 
     name: str
     rows: tuple[OpSpec, ...]
@@ -44,6 +67,7 @@ class Backend:
     qconfig_makers: tuple[str, ...] = ()
     qconfig_modes: tuple[tuple[str, Mode], ...] = ()
     trained_modules: tuple[str, ...] = ()
+    weights: WeightTable = WeightTable()
     renames: tuple[tuple[str, str], ...] = ()
 
     @cached_property

@@ -7,6 +7,7 @@ from qlsp.backends.torch_keep import KEEP
 from qlsp.backends.torch_lifecycle import LIFECYCLE, QCONFIG_MAKERS, QCONFIG_MODES, QCONFIGS
 from qlsp.backends.torch_modules import MODULES, TRAINED
 from qlsp.backends.torch_names import ALIASES
+from qlsp.backends.torch_qconfigs import WEIGHTS
 from qlsp.backends.torch_refuse import REFUSE
 from qlsp.backends.torch_stubs import FUNCTIONAL_CLASSES, FUNCTIONALS, STUBS
 
@@ -20,4 +21,5 @@ EAGER = Backend(
     qconfig_makers=QCONFIG_MAKERS,
     qconfig_modes=QCONFIG_MODES,
     trained_modules=TRAINED,
+    weights=WEIGHTS,
 )

@@ -15,6 +15,7 @@ from qlsp.backends.torch_rows import (
 )
 from qlsp.ops.spec import Case, Observation, OpSpec, Shape
 from qlsp.values.qparams import FixedScale
+from qlsp.values.workflow import Weights
 
 OWN = Observation.OWN
 SHARE = Observation.SHARE
@@ -23,7 +24,15 @@ NONE = Observation.NONE
 CONV_ERROR = "Input type (c10::quint8) and bias type (float) should be the same"
 LINEAR_ERROR = "mat1 and mat2 must have the same dtype, but got QUInt8 and Float"
 TRANSPOSED_REFUSED = "Per channel weight observer is not supported yet for ConvTranspose{n}d."
+TRANSPOSED_TRAINED = "Per Channel Quantization is currently disabled for transposed conv"
 TUPLE_REFUSED = "'tuple' object has no attribute 'numel'"
+TUPLE_TRAINED = (
+    "fused_moving_avg_obs_fake_quant(): argument 'input' (position 1) must be Tensor, not tuple"
+)
+ATTENTION_TRAINED = "qat.Linear.from_float only works for Linear, got NonDynamicallyQuantizableLinear"
+PRELU_REFUSED = "Dimension out of range (expected to be in range of [-1, 0], but got 1)"
+PER_CHANNEL = (Weights.PER_CHANNEL,)
+PARAMETERS = "weight bias"
 
 
 def swapped(
@@ -36,6 +45,9 @@ def swapped(
     observation: Observation = OWN,
     float_error: str | None = None,
     refused: str | None = None,
+    trained_refused: str | None = None,
+    refused_weights: tuple[Weights, ...] = (),
+    packed: str = "",
     cases: tuple[Case, ...] = (),
     weights: bool = True,
 ) -> OpSpec:
@@ -48,6 +60,9 @@ def swapped(
         raises=raises,
         on_float=float_error or on_float(kernel),
         refused=refused,
+        trained_refused=trained_refused,
+        refused_weights=refused_weights,
+        packed=packed,
         cases=cases,
         weights=weights,
         swapped=True,
@@ -83,8 +98,16 @@ def convolutions(n: int) -> tuple[OpSpec, ...]:
     kernel, error = KERNELS[n], no_bias(FLOAT_KERNELS[n])
     transposed = f"conv_transpose{n}d"
     return (
-        swapped(f"conv{n}d", f"nn.Conv{n}d", kernel, CONV_ERROR, CONV, cases=error),
-        swapped(f"lazy_conv{n}d", f"nn.LazyConv{n}d", kernel, CONV_ERROR, LAZY_CONV, cases=error),
+        swapped(f"conv{n}d", f"nn.Conv{n}d", kernel, CONV_ERROR, CONV, cases=error, packed=PARAMETERS),
+        swapped(
+            f"lazy_conv{n}d",
+            f"nn.LazyConv{n}d",
+            kernel,
+            CONV_ERROR,
+            LAZY_CONV,
+            cases=error,
+            packed=PARAMETERS,
+        ),
         swapped(
             transposed,
             f"nn.ConvTranspose{n}d",
@@ -92,6 +115,9 @@ def convolutions(n: int) -> tuple[OpSpec, ...]:
             aten(FLOAT_TRANSPOSED[n]),
             TRANSPOSED,
             refused=TRANSPOSED_REFUSED,
+            trained_refused=TRANSPOSED_TRAINED,
+            refused_weights=PER_CHANNEL,
+            packed=PARAMETERS,
         ),
         swapped(
             f"lazy_{transposed}",
@@ -100,6 +126,9 @@ def convolutions(n: int) -> tuple[OpSpec, ...]:
             aten(FLOAT_TRANSPOSED[n]),
             LAZY_TRANSPOSED,
             refused=TRANSPOSED_REFUSED,
+            trained_refused=TRANSPOSED_TRAINED,
+            refused_weights=PER_CHANNEL,
+            packed=PARAMETERS,
         ),
     )
 
@@ -129,8 +158,17 @@ LAYERS = (
         LINEAR_ERROR,
         "in_features out_features bias",
         cases=no_bias("mm.out"),
+        packed=PARAMETERS,
     ),
-    swapped("linear", "nn.LazyLinear", "linear", LINEAR_ERROR, "out_features bias", cases=no_bias("mm.out")),
+    swapped(
+        "linear",
+        "nn.LazyLinear",
+        "linear",
+        LINEAR_ERROR,
+        "out_features bias",
+        cases=no_bias("mm.out"),
+        packed=PARAMETERS,
+    ),
     swapped(
         "layer_norm",
         "nn.LayerNorm",
@@ -172,7 +210,9 @@ LAYERS = (
         "prelu: Type promoting not supported. Got QUInt8 and Float",
         "num_parameters init",
         float_error=NOT_QUANTIZED_DTYPE,
-        refused="Dimension out of range (expected to be in range of [-1, 0], but got 1)",
+        refused=PRELU_REFUSED,
+        trained_refused=PRELU_REFUSED,
+        refused_weights=PER_CHANNEL,
     ),
 )
 
@@ -221,18 +261,22 @@ RECURRENT = (
         )
         for spelling, raises in (("nn.LSTM", aten("zero_")), ("nnqa.LSTM", LINEAR_ERROR))
     ),
-    row(
-        "multihead_attention",
-        "nn.MultiheadAttention nnqa.MultiheadAttention",
-        OWN,
-        ATTENTION,
-        tensors="query key value",
-        constructor="embed_dim num_heads dropout bias add_bias_kv add_zero_attn kdim vdim batch_first",
-        shape=Shape.TWO,
-        raises=LINEAR_ERROR,
-        on_float=on_float("linear"),
-        weights=True,
-        swapped=True,
+    *(
+        row(
+            "multihead_attention",
+            spelling,
+            OWN,
+            ATTENTION,
+            tensors="query key value",
+            constructor="embed_dim num_heads dropout bias add_bias_kv add_zero_attn kdim vdim batch_first",
+            shape=Shape.TWO,
+            raises=LINEAR_ERROR,
+            on_float=on_float("linear"),
+            trained_refused=refused,
+            weights=True,
+            swapped=True,
+        )
+        for spelling, refused in (("nn.MultiheadAttention", ATTENTION_TRAINED), ("nnqa.MultiheadAttention", None))
     ),
     row(
         "gru",
@@ -243,6 +287,7 @@ RECURRENT = (
         shape=Shape.TWO,
         raises=aten("zero_"),
         refused=TUPLE_REFUSED,
+        trained_refused=TUPLE_TRAINED,
         weights=True,
         observed=True,
     ),
@@ -285,6 +330,7 @@ RECURRENT = (
         shape=Shape.TWO,
         raises=aten("zero_"),
         refused=TUPLE_REFUSED,
+        trained_refused=TUPLE_TRAINED,
         weights=True,
         observed=True,
     ),
@@ -292,6 +338,7 @@ RECURRENT = (
 
 EMBEDDING_REFUSED = "Embedding quantization is only supported with float_qparams_weight_only_qconfig."
 INDICES = "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int"
+SCALED = (Weights.PER_TENSOR, Weights.PER_CHANNEL)
 BAG_REFUSED = "EmbeddingBag quantization is only supported with float_qparams_weight_only_qconfig."
 
 EMBEDDINGS = (
@@ -302,6 +349,9 @@ EMBEDDINGS = (
         constructor="num_embeddings embedding_dim padding_idx max_norm norm_type scale_grad_by_freq sparse",
         raises=INDICES,
         refused=EMBEDDING_REFUSED,
+        trained_refused=EMBEDDING_REFUSED,
+        refused_weights=SCALED,
+        packed="weight",
         weights=True,
         swapped=True,
     ),
@@ -313,6 +363,9 @@ EMBEDDINGS = (
         constructor="num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq mode sparse",
         raises=aten("arange.start_out"),
         refused=BAG_REFUSED,
+        trained_refused=BAG_REFUSED,
+        refused_weights=SCALED,
+        packed="weight",
         weights=True,
         swapped=True,
     ),
@@ -412,6 +465,21 @@ def weighted(op: str, spellings: str, raises: str, constructor: str = "") -> OpS
     return row(op, spellings, OWN, constructor=constructor, raises=raises, weights=True)
 
 
+def transformer(op: str, spellings: str, constructor: str, tensors: str = "input") -> OpSpec:
+    """A block that adds its input to what it computed, with attention inside."""
+    return row(
+        op,
+        spellings,
+        OWN,
+        tensors,
+        tensors=tensors,
+        constructor=constructor,
+        raises=aten("add.out"),
+        trained_refused=ATTENTION_TRAINED,
+        weights=True,
+    )
+
+
 TRANSFORMER = "d_model nhead dim_feedforward dropout activation layer_norm_eps batch_first norm_first bias"
 SOFTMAX_ERROR = aten("_softmax.out")
 
@@ -500,42 +568,19 @@ REFUSING = (
         raises="All tensors must have the same dtype, got input1: c10::quint8, input2: c10::quint8",
         weights=True,
     ),
-    weighted("transformer_encoder_layer", "nn.TransformerEncoderLayer", aten("add.out"), TRANSFORMER),
-    weighted(
+    transformer("transformer_encoder_layer", "nn.TransformerEncoderLayer", TRANSFORMER),
+    transformer(
         "transformer_encoder",
         "nn.TransformerEncoder",
-        aten("add.out"),
         "encoder_layer num_layers norm enable_nested_tensor mask_check",
     ),
-    row(
-        "transformer_decoder_layer",
-        "nn.TransformerDecoderLayer",
-        OWN,
-        "tgt memory",
-        tensors="tgt memory",
-        constructor=TRANSFORMER,
-        raises=aten("add.out"),
-        weights=True,
-    ),
-    row(
-        "transformer_decoder",
-        "nn.TransformerDecoder",
-        OWN,
-        "tgt memory",
-        tensors="tgt memory",
-        constructor="decoder_layer num_layers norm",
-        raises=aten("add.out"),
-        weights=True,
-    ),
-    row(
+    transformer("transformer_decoder_layer", "nn.TransformerDecoderLayer", TRANSFORMER, "tgt memory"),
+    transformer("transformer_decoder", "nn.TransformerDecoder", "decoder_layer num_layers norm", "tgt memory"),
+    transformer(
         "transformer",
         "nn.Transformer",
-        OWN,
+        "d_model nhead num_encoder_layers num_decoder_layers dim_feedforward dropout activation",
         "src tgt",
-        tensors="src tgt",
-        constructor="d_model nhead num_encoder_layers num_decoder_layers dim_feedforward dropout activation",
-        raises=aten("add.out"),
-        weights=True,
     ),
 )
 

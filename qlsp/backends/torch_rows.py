@@ -11,6 +11,7 @@ from __future__ import annotations
 from qlsp.ops.spec import Case, Observation, OpSpec, Role, Shape
 from qlsp.values.qparams import FixedScale
 from qlsp.values.value import Symbol, Tensor
+from qlsp.values.workflow import Weights
 
 MEASURED = "measured, torch 2.13.0: tests/oracle_ops"
 
@@ -91,6 +92,9 @@ def row(
     on_float: str | None = None,
     float_function: str | None = None,
     refused: str | None = None,
+    trained_refused: str | None = None,
+    refused_weights: tuple[Weights, ...] = (),
+    packed: str = "",
     cases: tuple[Case, ...] = (),
     weights: bool = False,
     swapped: bool = False,
@@ -121,6 +125,9 @@ def row(
         on_float=on_float,
         float_function=float_function,
         refused=refused,
+        trained_refused=trained_refused,
+        refused_weights=refused_weights,
+        packed=tuple(packed.split()),
         cases=cases,
         weights=weights,
         swapped=swapped,

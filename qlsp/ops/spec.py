@@ -8,6 +8,7 @@ from enum import Enum
 
 from qlsp.values.qparams import FixedScale
 from qlsp.values.value import Origin, Tensor, Value
+from qlsp.values.workflow import Weights
 
 
 class Observation(str, Enum):
@@ -87,8 +88,11 @@ class OpSpec:
     ``on_float`` is the error of the quantized class (or functional) on a float input, None if there is no
     such class or it accepts float.
     ``float_function`` is the function that a method of a FloatFunctional calls until convert swaps it.
-    ``refused`` is an error of prepare, calibration or convert under torch's default qconfig. ``cases`` list
-    what arguments change.
+    ``refused`` is an error of prepare, calibration or convert under torch's default qconfig, ``trained_refused``
+    that of prepare_qat, training or the convert after it. They hold for qconfigs that observe weights in one of
+    the ways of ``refused_weights``, or for all. ``cases`` list what arguments change.
+
+    ``packed`` are the attributes of a module that are methods of its quantized class.
 
     ``weights`` says that two modules of the class, or two calls of the function, differ although their
     arguments agree (parameters, random numbers). ``swapped`` says that convert replaces the class (module
@@ -117,6 +121,9 @@ class OpSpec:
     on_float: str | None = None
     float_function: str | None = None
     refused: str | None = None
+    trained_refused: str | None = None
+    refused_weights: tuple[Weights, ...] = ()
+    packed: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     weights: bool = False
     swapped: bool = False

@@ -31,3 +31,11 @@ class Stage(str, Enum):
     CONVERT = "convert"
     EXPORT = "export"
     DYNAMIC = "dynamic"
+
+
+class Weights(str, Enum):
+    """How a qconfig observes weights: one scale, one for each channel, or one for each row in float."""
+
+    PER_TENSOR = "per-tensor"
+    PER_CHANNEL = "per-channel"
+    FLOAT_QPARAMS = "float-qparams"

@@ -185,6 +185,49 @@ def test_refused(row: OpSpec, name: str) -> None:
     assert str(caught.value).startswith(row.refused or "")
 
 
+TRAINED = [(row, name) for row, name in MODULE_ROWS if row.trained_refused is not None]
+
+
+@pytest.mark.parametrize(("row", "name"), TRAINED, ids=ids(TRAINED))
+def test_refused_in_training(row: OpSpec, name: str) -> None:
+    """The default qconfig for training meets the row's error in prepare_qat, training or convert."""
+    tensors = inputs(last(name))
+    body = lazily(build(name), tensors)
+    model: nn.Module = nn.Sequential(body) if row in [each for each, _ in EMBEDDINGS] else Region(body)
+    model.qconfig = tq.get_default_qat_qconfig("x86")
+    with pytest.raises(Exception) as caught:
+        before = quietly(tq.prepare_qat, model.train())
+        quietly(before, *tensors)
+        quietly(tq.convert, before.eval())
+    assert str(caught.value).startswith(row.trained_refused or "")
+
+
+ALLOWED = [(row, name) for row, name in REFUSED if row.refused_weights]
+
+
+@pytest.mark.parametrize(("row", "name"), ALLOWED, ids=ids(ALLOWED))
+def test_refused_for_some_weights(row: OpSpec, name: str) -> None:
+    """A qconfig that observes weights in another way is not refused."""
+    tensors = inputs(last(name))
+    body = lazily(build(name), tensors)
+    embedding = row in [each for each, _ in EMBEDDINGS]
+    model: nn.Module = nn.Sequential(body) if embedding else Region(body)
+    model.qconfig = tq.float_qparams_weight_only_qconfig if embedding else tq.default_qconfig
+    before = quietly(tq.prepare, model.eval())
+    quietly(before, *tensors)
+    quietly(tq.convert, before)
+
+
+@pytest.mark.parametrize(("row", "name"), [each for each in SWAPPED if each[0].packed], ids=str)
+def test_packed_attributes_are_methods(row: OpSpec, name: str) -> None:
+    """Parameters of the float class are methods of the quantized one."""
+    tensors, training = inputs(last(name)), needs_qat(name)
+    before = quietly(prepared, lazily(build(name), tensors), qconfig_for(row, training), training)
+    quietly(before, *tensors)
+    after = quietly(tq.convert, before.eval())
+    assert all(inspect.ismethod(getattr(after.body, attribute)) for attribute in row.packed)
+
+
 @pytest.mark.parametrize(("row", "name"), LOSSES, ids=ids(LOSSES))
 def test_losses(row: OpSpec, name: str) -> None:
     """Losses and distances raise on quantized tensors; a float operand beside one has its own error."""
