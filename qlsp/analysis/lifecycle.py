@@ -371,7 +371,8 @@ class Lifecycle(Library):
         """The call that builds a library container, where its children come from; else the running statement."""
         if isinstance(parent.cls, Symbol) and parent.created is not None and not self._appends():
             return parent.created
-        return self._statement()
+        statement = self.current.statement
+        return self.span(statement.value) if isinstance(statement, cst.Expr) else self._statement()
 
     def _appends(self) -> bool:
         """Is the running statement an expression, such as ``blocks.append(block)``?"""

@@ -157,6 +157,26 @@ MESSAGES: dict[str, str] = {
         "`{spelling}` joins tensors in float that were quantized and are quantized again: right, but every branch"
         " makes the way out and back at each run. `FloatFunctional.cat` joins them in one scale without it."
     ),
+    # module-alias
+    "module-alias": (
+        "`{second}` is the module that `{first}` is: convert swaps the first name only, and this one keeps the float"
+        " module, which raises on a quantized tensor: `{error}`."
+    ),
+    "module-alias-functional": (
+        "`{second}` is the FloatFunctional that `{first}` is: convert swaps the first name only, and this one keeps"
+        " the float one, which raises on quantized tensors."
+    ),
+    "module-alias-quant": (
+        "`{second}` is the QuantStub that `{first}` is: convert swaps the first name only, so behind this one the"
+        " tensor stays float and the next quantized layer raises."
+    ),
+    "module-alias-dequant": (
+        "`{second}` is the DeQuantStub that `{first}` is: convert swaps the first name only, so this one hands the"
+        " quantized tensor on."
+    ),
+    "module-alias-called": "`{second}` is called here",
+    "fix-alias-copy": "Give the second name a copy of the module",
+    "fix-alias-copy-reason": "the two modules start equal, but training no longer keeps their weights equal",
     "fix-add-qconfig": "Give `{model}` the default qconfig of {backend} before it is prepared",
     "fix-add-qconfig-reason": "the backend and its observers are a choice, and the model becomes a quantized one",
     "fix-move-qconfig": "Assign the qconfig before prepare",

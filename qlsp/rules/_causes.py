@@ -19,6 +19,7 @@ class Cause(Enum):
     BEHIND_DEQUANT = "a quantized module on a tensor that has left the quantized region"
     FUNCTIONAL_ON_FLOAT = "a FloatFunctional on float tensors, one of which has left the quantized region"
     MIX = "quantized and float operands in one call"
+    ALIAS = "a second name of a module, which convert leaves float"
     NOT_SWAPPED = "a module or FloatFunctional that stays float although convert swaps its class"
     UNSUPPORTED_MODULE = "a module without a quantized kernel"
     WEIGHT_FUNCTION = "a function on a quantized input and float weights"
@@ -48,6 +49,8 @@ def _cause(call: OpCall, alternative: Alternative) -> Cause | None:
     if alternative.raises is None:
         return None
     spec = call.spec
+    if call.alias:
+        return Cause.ALIAS
     if spec.role is Role.QUANTIZE:
         return Cause.STUB_ON_QUANTIZED
     tensors = [operand.value for operand in alternative.operands if isinstance(operand.value, Tensor)]

@@ -216,6 +216,13 @@ class EditBuilder:
         targets = tuple(self._expression(At(at.unit, each.target)).text for each in at.node.targets)
         return targets, self._expression(At(at.unit, at.node.value)).text
 
+    def assigned_value(self, key: NodeKey) -> tuple[int, Expression] | None:
+        """The number of targets and the value of a plain assignment; None for another node."""
+        at = self.view.at(key)
+        if not isinstance(at.node, cst.Assign):
+            return None
+        return len(at.node.targets), self._expression(At(at.unit, at.node.value))
+
     def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
         """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
         one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
