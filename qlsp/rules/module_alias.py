@@ -213,8 +213,9 @@ def _repetition(text: str) -> tuple[str, str]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         left, right = node.left, node.right
         if isinstance(left, (ast.List, ast.Tuple)) and len(left.elts) == 1:
-            member, times = (ast.get_source_segment(text, each) for each in (left.elts[0], right))
-            if member is not None and times is not None and isinstance(left.elts[0], (ast.Name, ast.Attribute, ast.Call)):
+            each = left.elts[0]
+            member, times = ast.get_source_segment(text, each), ast.get_source_segment(text, right)
+            if member is not None and times is not None and isinstance(each, (ast.Name, ast.Attribute, ast.Call)):
                 return member, times
     raise NoFix("members that are not written out")
 
