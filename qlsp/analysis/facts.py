@@ -107,7 +107,8 @@ class Submodule:
     its library class, its own or the one it derives from, ``arguments`` are those of the library's constructor
     (pairs of a parameter and a key, see ``ops.spec.Application``). ``weights`` says how the ``qconfig`` that
     reaches it observes weights, ``holder`` is the path of the module that has this qconfig, ``assigned`` the
-    statement that gives it; each is None where it is not known.
+    statement that gives it; each is None where it is not known. ``several``: it stands for all that a loop of unknown
+    length builds.
     """
 
     path: str
@@ -119,6 +120,7 @@ class Submodule:
     weights: Weights | None = None
     holder: str | None = None
     assigned: SpanId | None = None
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)

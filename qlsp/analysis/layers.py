@@ -179,6 +179,7 @@ class Layers(Outputs):
             weights=self.weights_of(qconfig) if qconfig is not None else None,
             holder=names[holder] if holder is not None else None,
             assigned=self.qconfig_places.get((holder, qconfig)) if holder is not None and qconfig is not None else None,
+            several=oid in self.summaries,
         )
 
     def _holder(self, oid: int, path: str, names: dict[int, str], state: State) -> int | None:

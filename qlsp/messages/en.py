@@ -191,4 +191,20 @@ MESSAGES: dict[str, str] = {
     "fix-delete-stray-reason": "nothing reads the attribute",
     "fix-delete-unseen-reason": "the statement has no effect; the qconfig belongs on a module, before prepare",
     "fix-join-quantized-reason": "stubs stay unused, and the scale comes from another observer",
+    # functional-reused
+    "functional-reused": (
+        "`{functional}` is used for another operation here, after {first}: its one observer covers the results of both,"
+        " so both get one scale. The result of smaller range pays: measured are 26.4 dB at a range ratio of 3, 16.3 dB"
+        " at 10 and 0.2 dB at 100, against 32.7 dB with a FloatFunctional of its own."
+    ),
+    "functional-first-use": "the first use of `{functional}` is here",
+    "fix-own-functional": (
+        "Give this operation a FloatFunctional of its own, `{functional}` (new keys in prepared checkpoints)"
+    ),
+    "fix-functional-for-each-pass": (
+        "Give every pass of the loop a FloatFunctional of its own (new keys in prepared checkpoints)"
+    ),
+    "fix-own-functional-reason": (
+        "a FloatFunctional calls the torch function in the float model, and every result gets an observer of its own"
+    ),
 }
