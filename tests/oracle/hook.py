@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.oracle.findings import Finding
+
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ("--isolated", "--output-format", "json")
 
@@ -35,6 +37,28 @@ def inspect_files(paths: Sequence[Path], *, in_process: bool = True) -> list[dic
     for root in whole["roots"]:
         maps[names[root["filename"]]]["roots"].append(root)
     return maps
+
+
+def check_file(path: Path) -> list[Finding]:
+    """The findings on one file, asked in this process."""
+    from qlsp.config import Config
+    from qlsp.diagnostics import Predicts
+    from qlsp.engine import check
+    from qlsp.text import LineIndex
+
+    result = check([str(path)], Config())
+    found = []
+    for each in result.diagnostics:
+        row, _ = LineIndex(result.sources[each.place.path].text).position(each.place.span.start)
+        found.append(Finding(each.code, row, each.predicts is Predicts.RAISES))
+    return found
+
+
+def known_rules() -> set[str]:
+    """The codes of the rules there are."""
+    from qlsp.rules.api import all_rules
+
+    return {rule.meta.code for rule in all_rules()}
 
 
 def _call(paths: Sequence[str]) -> str:

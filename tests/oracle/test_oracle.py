@@ -15,7 +15,7 @@ if sys.version_info < (3, 11):
 
 from tests.oracle.compare import Verdict, compare, judge, split
 from tests.oracle.hook import inspect_file
-from tests.oracle.run import FULL_RUN, NEEDED_AGREEMENT, Report, run
+from tests.oracle.run import FULL_RUN, NEEDED_AGREEMENT, NEEDED_CAUGHT, Report, run
 from tests.oracle.truth import Cat, Place, Step, Truth
 
 MODELS = int(os.environ.get("QLSP_ORACLE_MODELS", str(FULL_RUN)))
@@ -46,8 +46,15 @@ def test_every_key_is_covered(report: Report) -> None:
 
 
 def test_every_planted_mistake_shows(report: Report) -> None:
-    hidden = [(case.path.name, line) for case in report.cases for line in case.faults if not line.shown]
-    assert hidden == []
+    assert [(case.path.name, outcome) for case, outcome in report.outcomes() if not outcome.shown] == []
+
+
+def test_no_finding_is_contradicted(report: Report) -> None:
+    assert [(case.path.name, kind, finding) for case, kind, finding in report.wrong()] == []
+
+
+def test_exceptions_are_predicted(report: Report) -> None:
+    assert report.caught() >= NEEDED_CAUGHT, [case.path.name for case in report.uncaught()]
 
 
 # -- the comparison itself ----------------------------------------------------------------------------------

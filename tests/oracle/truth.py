@@ -1,8 +1,9 @@
 """What torch does with a generated file: the cats of the converted model, input by input.
 
-`observe(text, filename)` imports the text, builds `Net()`, gives it random weights, and runs prepare,
-calibration, convert and one forward pass. Every call of the cat family in that pass is recorded at the row
-and column of its call expression, with the calls that led to it and the scale and zero point of each input.
+`observe(text, filename)` imports the text, builds `Net()`, gives it random weights, and runs prepare, calibration,
+convert and one forward pass, or the function of the file that does so. Every call of the cat family in that pass is
+recorded at the row and column of its call expression, with the calls that led to it and the scale and zero point of
+each input.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class Truth:
     stubs: list[StubCall] = field(default_factory=list)
     warned_rows: list[int] = field(default_factory=list)
     failure: Failure | None = None
+    expected: list[torch.Tensor] = field(default_factory=list)
+    actual: list[torch.Tensor] = field(default_factory=list)
 
 
 # -- positions ----------------------------------------------------------------------------------------------
@@ -300,8 +303,12 @@ def observe(
     engine: str = "x86",
     seed: int = 0,
     gain: float = 1.0,
+    entry: str = "",
 ) -> Truth:
-    """Run the life of the model of `text` and record the converted forward pass."""
+    """Run the life of the model of `text` and record the converted forward pass.
+
+    `entry` names a function of the file that takes batches and returns the converted model.
+    """
     torch.set_num_threads(1)
     truth = Truth()
     positions = Positions(text, filename)
@@ -310,25 +317,61 @@ def observe(
     try:
         with warnings.catch_warnings(), torch.no_grad(), fast_search():
             warnings.simplefilter("ignore")
-            model = load(text, filename).Net().eval()
-            randomize(model, generator)
+            module = load(text, filename)
+            _randomized(module.Net, seed)
+            phase = "build"
+            model = module.Net().eval()
             phase = "float"
-            model(*inputs(shapes, call, generator, gain))
-            phase = "prepare"
-            model.qconfig = tq.get_default_qconfig(engine)
-            prepared = tq.prepare(model, inplace=True)  # a copy would be the slowest part of the run
-            phase = "calibrate"
-            for _ in range(2):
-                prepared(*inputs(shapes, call, generator, gain))
-            phase = "convert"
-            converted = tq.convert(prepared, inplace=True)
-            phase = "converted"
             arguments = inputs(shapes, call, generator, gain)
+            truth.expected = flat(model(*arguments))
+            batches = [inputs(shapes, call, generator, gain) for _ in range(2)]
+            phase = "deploy"
+            if entry:
+                converted = getattr(module, entry)(batches)
+            else:
+                model.qconfig = tq.get_default_qconfig(engine)
+                phase = "prepare"
+                prepared = tq.prepare(model, inplace=True)  # a copy would be the slowest part of the run
+                phase = "calibrate"
+                for batch in batches:
+                    prepared(*batch)
+                phase = "convert"
+                converted = tq.convert(prepared, inplace=True)
+            phase = "converted"
             with recording(converted, positions, truth):
-                converted(*arguments)
+                truth.actual = flat(converted(*arguments))
     except Exception as error:
         truth.failure = failure(phase, error, filename)
     return truth
+
+
+def _randomized(kind: type[nn.Module], seed: int) -> None:
+    """Give every new instance of `kind` the same random weights."""
+    construct = kind.__init__
+
+    def build(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        randomize(self, torch.Generator().manual_seed(seed))
+
+    kind.__init__ = build  # type: ignore[method-assign]
+
+
+def flat(value: Any) -> list[torch.Tensor]:
+    """The tensors of a result, as floats."""
+    if isinstance(value, torch.Tensor):
+        return [value.dequantize().detach().clone()]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in flat(item)]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in flat(item)]
+    return []
+
+
+def sqnr(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> float:
+    """The signal to quantization noise ratio of all results together, in dB."""
+    signal = sum(float(each.double().pow(2).sum()) for each in expected)
+    noise = sum(float((a.double() - b.double()).pow(2).sum()) for a, b in zip(expected, actual, strict=True))
+    return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-30) / noise)
 
 
 def failure(phase: str, error: Exception, filename: str) -> Failure:

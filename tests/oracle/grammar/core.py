@@ -88,13 +88,28 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A planted mistake: its kind, the call that shows it, and whether torch raises there."""
+class Mark:
+    """What a mark in the text stands for."""
 
     kind: str
+    rule: str
+    raises: bool = False
+    elsewhere: bool = False
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A planted mistake: its kind, the rule that names it, and the call where it is reported.
+
+    `raises`: torch raises because of it; `elsewhere`: in another line than the one reported.
+    """
+
+    kind: str
+    rule: str
     row: int
     column: int
     raises: bool
+    elsewhere: bool = False
 
 
 @dataclass
@@ -110,7 +125,7 @@ class SourceFile:
     factories: list[list[str]] = field(default_factory=list)
     classes: list[ClassText] = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
-    faults: list[tuple[str, bool]] = field(default_factory=list)
+    faults: list[Mark] = field(default_factory=list)
     imports: Imports = field(init=False)
     _names: Counter[str] = field(default_factory=Counter)
 
@@ -130,12 +145,12 @@ class SourceFile:
         number = self._names[stem]
         return stem if number == 1 else f"{stem}{number}"
 
-    def mark(self, kind: str, *, raises: bool = False) -> str:
-        """A mark to put right before the call that shows a planted fault; it vanishes from the text."""
-        self.faults.append((kind, raises))
+    def mark(self, kind: str, rule: str, raises: bool = False, elsewhere: bool = False) -> str:
+        """A mark to put right before the call that is reported; it vanishes from the text."""
+        self.faults.append(Mark(kind, rule, raises, elsewhere))
         return f"{MARK_OPEN}{len(self.faults) - 1}{MARK_CLOSE}"
 
-    def render(self) -> tuple[str, list[Fault]]:
+    def render(self) -> tuple[str, list[Planted]]:
         """The text of the file and its planted faults."""
         body: list[str] = list(self.constants)
         for block in [*self.functions, *self.factories, *(each.render() for each in self.classes)]:
@@ -148,14 +163,14 @@ class SourceFile:
         return _take_marks(lines, self.faults)
 
 
-def _take_marks(lines: Sequence[str], kinds: Sequence[tuple[str, bool]]) -> tuple[str, list[Fault]]:
+def _take_marks(lines: Sequence[str], marks: Sequence[Mark]) -> tuple[str, list[Planted]]:
     faults = []
     clean = []
     for row, line in enumerate("\n".join(lines).split("\n"), start=1):
         while MARK_OPEN in line:
             start, end = line.index(MARK_OPEN), line.index(MARK_CLOSE)
-            kind, raises = kinds[int(line[start + 1 : end])]
-            faults.append(Fault(kind, row, start + 1, raises))
+            mark = marks[int(line[start + 1 : end])]
+            faults.append(Planted(mark.kind, mark.rule, row, start + 1, mark.raises, mark.elsewhere))
             line = line[:start] + line[end + 1 :]
         clean.append(line)
     return "\n".join(clean) + "\n", faults
@@ -378,6 +393,53 @@ def _snapshot(part: Scope | ClassText | SourceFile) -> tuple[object, dict[str, A
     kinds = (list, dict, Counter)
     state = {name: copy(value) for name, value in vars(part).items() if isinstance(value, (*kinds, int, bool))}
     return part, state
+
+
+@dataclass
+class Life:
+    """The function `deploy(batches)` of a file that quantizes its `Net` itself."""
+
+    engine: str
+    qconfig: str = ""
+    fuse: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    prepare: str = ""
+    qat: bool = False
+
+    def lines(self) -> list[str]:
+        """The function; `fuse` comes before the qconfig is set, `before` between that and prepare."""
+        default = "get_default_qat_qconfig" if self.qat else "get_default_qconfig"
+        qconfig = self.qconfig or f'net.qconfig = tq.{default}("{self.engine}")'
+        prepare = self.prepare or f"tq.prepare{'_qat' * self.qat}(net)"
+        body = [
+            f"net = Net().{'train' if self.qat else 'eval'}()",
+            *self.fuse,
+            qconfig,
+            *self.before,
+            f"prepared = {prepare}",
+            "for batch in batches:",
+            "    prepared(*batch)",
+            *(["prepared.eval()"] if self.qat else []),
+            "converted = tq.convert(prepared)",
+            *self.after,
+            "return converted",
+        ]
+        return ["", "", "def deploy(batches):", *(f"    {line}" for line in body)]
+
+
+@dataclass
+class Net:
+    """The root class `Net` while it is written."""
+
+    file: SourceFile
+    text: ClassText
+    scope: Scope
+    signature: str = "x"
+    call: str = "args"
+    shapes: list[Shape] = field(default_factory=list)
+    life: Life | None = None
+    leak: tuple[str, Tensor] | None = None  # a mark, and a quantized tensor that is returned as it is
 
 
 VARIABLES = ("x", "y", "z", "out", "feat", "feature", "left", "right", "skip", "hidden", "low", "high")

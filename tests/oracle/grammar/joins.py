@@ -118,7 +118,7 @@ def raw(
     family = FAMILY[scope.file.choose(keys)]
     scope.cover(family.key)
     scope.use(*tensors)
-    mark = scope.file.mark("cat-mixed") if mixed(tensors) and not scope.dead else ""
+    mark = scope.file.mark("cat-mixed", "QL101") if mixed(tensors) and not scope.dead else ""
     text = mark + family.template.format(seq=listed(tensors) if seq is None else seq)
     first = tensors[0]
     nonneg = all(each.nonneg for each in tensors)
@@ -414,7 +414,7 @@ def cat_in_loop(scope: Scope) -> None:
     scope.owner.add(
         f"self.{name} = nn.ModuleList(nn.Conv2d({c} * (i + 1), {c}, 3, padding=1) for i in range({layers}))"
     )
-    mark = scope.file.mark("cat-mixed") if certain(x.origin) and not scope.dead else ""
+    mark = scope.file.mark("cat-mixed", "QL101") if certain(x.origin) and not scope.dead else ""
     with scope.block(f"for conv in self.{name}:"):
         scope.emit(f"{x.text} = {mark}torch.cat([{x.text}, conv({x.text})], 1)")
     scope.replace(x, replace(x, shape=ops.put(1, c * (layers + 1))(x.shape), nonneg=False))
@@ -428,7 +428,7 @@ def dense_list(scope: Scope) -> None:
     scope.owner.add(f"self.{name} = nn.ModuleList([nn.Conv2d({c} * (i + 1), {c}, 1) for i in range({count})])")
     made = [x, *(Tensor("", x.shape, own(name, str(index))) for index in range(count))]
     scope.emit(f"{feats} = [{x.text}]")
-    mark = "" if scope.dead else scope.file.mark("cat-mixed") if certain(x.origin) else ""
+    mark = "" if scope.dead else scope.file.mark("cat-mixed", "QL101") if certain(x.origin) else ""
     with scope.block(f"for layer in self.{name}:"):
         scope.emit(f"{feats}.append(layer({mark}torch.cat({feats}, dim=1)))")
     scope.use(x)

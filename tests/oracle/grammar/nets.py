@@ -1,37 +1,26 @@
-"""The root class `Net`: how inputs come in, how results leave, and the mistakes planted in it."""
+"""The root class `Net`: how inputs come in, and how results leave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tests.oracle.grammar import joins, statements
 from tests.oracle.grammar.blocks import CHOICES, add_forward, write_body
-from tests.oracle.grammar.core import BATCH, FLOAT, ClassText, NotHere, Scope, Shape, SourceFile, Tensor, own
+from tests.oracle.grammar.core import BATCH, FLOAT, ClassText, Net, NotHere, Scope, Shape, SourceFile, Tensor, own
+from tests.oracle.grammar.faults.plant import Fault, plant
 from tests.oracle.grammar.joins import any_cat, listed
 
 INPUT = (BATCH, 4, 8, 8)
 RESHAPING = [f"stmt: {name}" for name in ("reshaping operator", "two reshaping operators", "cat of reshaped tensors")]
 
 
-@dataclass
-class Net:
-    """`Net` while it is written."""
-
-    file: SourceFile
-    text: ClassText
-    scope: Scope
-    signature: str = "x"
-    call: str = "args"
-    shapes: list[Shape] = field(default_factory=list)
-    spare: list[Tensor] = field(default_factory=list)
-
-
 Opening = Callable[[Net], None]
 Closing = Callable[[Net, Sequence[Tensor]], None]
 OPENINGS: dict[str, Opening] = {}
 CLOSINGS: dict[str, Closing] = {}
-FAULTS: dict[str, Opening] = {}
+COMPLETE = ("output: tuple", "output: dictionary")
+"""Closings that return every result."""
 SCRIPTS: dict[str, Opening] = {}
 
 
@@ -54,14 +43,6 @@ def closing(name: str) -> Callable[[Closing], Closing]:
 def script(name: str) -> Callable[[Opening], Opening]:
     def register(function: Opening) -> Opening:
         SCRIPTS[f"script: {name}"] = function
-        return function
-
-    return register
-
-
-def fault(name: str) -> Callable[[Opening], Opening]:
-    def register(function: Opening) -> Opening:
-        FAULTS[f"fault: {name}"] = function
         return function
 
     return register
@@ -205,55 +186,14 @@ def return_list(net: Net, results: Sequence[Tensor]) -> None:
     net.scope.emit(f"return [self.{name}(out) for out in {listed(quantized)}]")
 
 
-# -- planted mistakes ---------------------------------------------------------------------------------------
+# -- what every closing gives way to ------------------------------------------------------------------------
 
 
-@fault("QuantStub on two float tensors")
-def stub_reused(net: Net) -> None:
-    net.signature, net.shapes = "x, y", [INPUT, INPUT]
-    name = net.scope.submodule("tq.QuantStub()", "quant")
-    mark = net.file.mark("stub-reused")
-    net.scope.emit(f"x = self.{name}(x)", f"y = {mark}self.{name}(y)")
-    net.scope.keep(Tensor("x", INPUT, own(name)), Tensor("y", INPUT, own(name)))
-
-
-def _last_words(net: Net, kind: str, text: str) -> None:
-    """A statement that raises in the converted model."""
-    net.scope.emit(f"broken = {net.file.mark(kind, raises=True)}{text}")
-
-
-@fault("QuantStub on a quantized tensor")
-def stub_on_quantized(net: Net) -> None:
-    x = net.scope.pick_name()
-    name = net.scope.submodule("tq.QuantStub()", "requant")
-    _last_words(net, "stub-on-quantized", f"self.{name}({x.text})")
-
-
-@fault("plus on quantized tensors")
-def plus(net: Net) -> None:
-    x = net.scope.pick_name()
-    _last_words(net, "plus-on-quantized", f"{x.text} + {x.text}")
-
-
-@fault("softmax on a quantized tensor")
-def softmax(net: Net) -> None:
-    x = net.scope.pick_name()
-    _last_words(net, "softmax-on-quantized", f"torch.softmax({x.text}, dim=1)")
-
-
-@fault("cat of quantized and float")
-def cat_float_mix(net: Net) -> None:
-    x = net.scope.pick_name()
-    net.scope.emit(f"plain = self.{joins.dequant(net.scope)}({x.text})")
-    _last_words(net, "cat-float-mix", f"torch.cat([{x.text}, plain], dim=1)")
-
-
-@fault("convolution on a float tensor")
-def missing_stub(net: Net) -> None:
-    x = net.scope.pick_name(lambda each: each.channels <= 12)
-    name = net.scope.submodule(f"nn.Conv2d({x.channels}, 2, 1)", "stray")
-    net.scope.emit(f"plain = self.{joins.dequant(net.scope)}({x.text})")
-    _last_words(net, "missing-stub", f"self.{name}(plain)")
+def _leak(net: Net) -> None:
+    """The model returns a quantized tensor."""
+    assert net.leak is not None
+    mark, x = net.leak
+    net.scope.emit(f"{mark}return {x.text}")
 
 
 # -- what else the file does --------------------------------------------------------------------------------
@@ -329,38 +269,50 @@ def _flat(tensor: Tensor) -> Tensor:
     return replace(tensor, text=f"{tensor.text}.reshape({BATCH}, -1)", shape=(BATCH, width))
 
 
-def write_net(file: SourceFile, budget: int, planted: str | None) -> Net:
-    """Write `Net` into `file`; `planted` is the key of a mistake or None."""
+def write_net(file: SourceFile, budget: int, planted: Fault | None) -> Net:
+    """Write `Net` into `file`, with a mistake in it where one is given."""
     text = ClassText("Net", file, root=True)
     text.init.append(file.rng.choice(("super().__init__()", "super(Net, self).__init__()")))
     net = Net(file, text, Scope(file, text))
-    if planted == "fault: QuantStub on two float tensors":
-        stub_reused(net)
-    else:
-        key = file.choose(list(OPENINGS))
-        OPENINGS[key](net)
-        file.cover(key)
+    key = file.choose(list(OPENINGS))
+    OPENINGS[key](net)
+    file.cover(key)
     write_body(net.scope, budget)
     statements.anything(net.scope, CHOICES)
     for _ in range(4):
         statements.anything(net.scope, RESHAPING)
     results = flatten_leaves(net.scope)
-    if planted and planted != "fault: QuantStub on two float tensors":
-        FAULTS[planted](net)
     if planted:
-        file.cover(planted)
+        made = plant(net, planted)
+        results += [made] if made else []
     results += [each for each in net.scope.leaves.values() if each.origin == FLOAT]
-    key = file.choose(list(CLOSINGS))
+    finish(net, results, everything=planted is not None)
+    if not net.life:
+        _write_script(net)
+    return net
+
+
+def finish(net: Net, results: Sequence[Tensor], *, everything: bool) -> None:
+    """Write the end of `forward`, and the class and its life into the file."""
+    _write_closing(net, results, everything=everything)
+    add_forward(net.text, net.signature.split(", "), net.scope.lines)
+    net.file.classes.append(net.text)
+    if net.life:
+        net.file.tail += net.life.lines()
+
+
+def _write_closing(net: Net, results: Sequence[Tensor], *, everything: bool) -> None:
+    """Return the results, or some of them."""
+    if net.leak:
+        _leak(net)
+        return
+    key = net.file.choose([each for each in CLOSINGS if not everything or each in COMPLETE])
     try:
         CLOSINGS[key](net, results)
     except NotHere:
         return_tensor(net, results)
     else:
-        file.cover(key)
-    add_forward(text, net.signature.split(", "), net.scope.lines)
-    file.classes.append(text)
-    _write_script(net)
-    return net
+        net.file.cover(key)
 
 
 def _write_script(net: Net) -> None:
