@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from qlsp import __version__
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from qlsp.report.layout import Locator
     from qlsp.rules.api import Rule
     from qlsp.statistics import Statistics
+    from qlsp.text import Source
 
 OK, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: nothing left to report, findings, the tool or its arguments failed, Ctrl-C."""
@@ -200,16 +202,17 @@ def _check(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         configs.of(arguments.stdin_filename or STDIN if path == STDIN else path)
     files = collect([path for path in arguments.paths if path != STDIN], configs)
-    texts: dict[str, str] = {}
+    given: dict[str, Source] = {}
     unreadable: list[Diagnostic] = []
     if STDIN in arguments.paths:
-        _read_stdin(arguments.stdin_filename or STDIN, configs, texts, unreadable)
+        _read_stdin(arguments.stdin_filename or STDIN, configs, given, unreadable)
+    texts = {path: source.text for path, source in given.items()}
 
     from qlsp.engine import check
 
     paths = [*texts, *(path for path in files.paths if path not in texts)]
     if fixing:
-        result, changed = _fix(arguments, paths, configs, files, texts)
+        result, changed = _fix(arguments, paths, configs, files, given)
         if arguments.diff or arguments.fix_only:
             _complain_lines(f"qlsp: {line}" for line in files.complaints)
             if result.crashed or files.failed:
@@ -260,13 +263,14 @@ def _fix(
     paths: Sequence[str],
     configs: Resolver,
     files: Collection,
-    texts: Mapping[str, str],
+    given: Mapping[str, Source],
 ) -> tuple[CheckResult, bool]:
     """Apply fixes, or show them as a diff. The result is that of the fixed files; True if any file changes."""
     from qlsp.engine import check
-    from qlsp.fixing import fix_files, fix_texts
+    from qlsp.fixing import encoded, fix_files, fix_texts
     from qlsp.report import changes
 
+    texts = {path: source.text for path, source in given.items()}
     named = files.named | set(texts)
     if arguments.diff:
         fixed = fix_texts(paths, configs, texts, arguments.unsafe_fixes, named)
@@ -277,13 +281,13 @@ def _fix(
     if arguments.diff:
         _write("".join(changes.diff(path, sources[path].text, text) for path, text in sorted(fixed.texts.items())))
     else:
-        for path, text in texts.items():
-            _write(fixed.texts.get(path, text))
+        for path, source in given.items():
+            _write_bytes(encoded(source, fixed.texts.get(path, source.text)))
         for line in written.failures:
             files.fail(line)
         if written.failures or arguments.statistics:
-            given = {path: fixed.texts.get(path, text) for path, text in texts.items()}
-            result = check(paths, configs, given, named, arguments.statistics)
+            now = {path: fixed.texts.get(path, text) for path, text in texts.items()}
+            result = check(paths, configs, now, named, arguments.statistics)
     for one in fixed.broken:
         files.fail(f"{one.diagnostic.place.path}: a fix of {one.diagnostic.code} gave no Python, please report it")
     if not fixed.settled:
@@ -316,11 +320,11 @@ def _add_ignores(result: CheckResult, files: Collection) -> bool:
     return written > 0
 
 
-def _read_stdin(name: str, configs: Configs, texts: dict[str, str], unreadable: list[Diagnostic]) -> None:
+def _read_stdin(name: str, configs: Configs, given: dict[str, Source], unreadable: list[Diagnostic]) -> None:
     from qlsp.text import Place, SourceError, Span, decode
 
     try:
-        texts[name] = decode(name, sys.stdin.buffer.read()).text
+        given[name] = decode(name, sys.stdin.buffer.read())
     except SourceError as error:
         rule = next(rule.meta for rule in _rules() if rule.meta.code == "QL001")
         if selected(configs.of(name), rule, name):
@@ -551,9 +555,22 @@ def _write(text: str, path: str | None = None) -> None:
             raise UsageError(f"{path}: cannot write the report: {error.strerror}") from error
         return
     _tolerate_any_text(sys.stdout)
-    try:
+    with _reader_may_go():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+def _write_bytes(data: bytes) -> None:
+    """Print the bytes of a file as they are: encoding, byte order mark and line breaks."""
+    with _reader_may_go():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _reader_may_go() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:

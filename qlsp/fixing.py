@@ -145,12 +145,17 @@ def meets(one: Edit, other: Edit) -> bool:
     return same and one.span.start <= other.span.end and other.span.start <= one.span.end
 
 
+def encoded(source: Source, text: str) -> bytes:
+    """A new text in the encoding of a source, with its byte order mark. Raises ``SourceError``."""
+    return encode(replace(Source.from_text(source.path, text), encoding=source.encoding, bom=source.bom))
+
+
 def write_fixed(source: Source, text: str) -> None:
     """Put a new text in a file, all of it or nothing: encoding, byte order mark and mode stay.
 
     Raises ``SourceError`` if the file is no longer what was read, or cannot be written.
     """
-    data = encode(replace(Source.from_text(source.path, text), encoding=source.encoding, bom=source.bom))
+    data = encoded(source, text)
     try:
         path = Path(os.path.realpath(source.path))
         before = path.stat()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +19,7 @@ from under_torch import quiet, sqnr
 from qlsp import cli
 
 DEMO = Path(__file__).resolve().parents[2] / "docs" / "demo"
+README = DEMO.parents[1] / "README.md"
 
 
 class Levels(torch.overrides.TorchFunctionMode):
@@ -59,6 +63,15 @@ def measured(path: Path) -> tuple[float, float, list[float], float]:
     return sqnr(float_result, result), sqnr(expected, actual), scales, result.q_scale()
 
 
+def printed(path: Path) -> float:
+    """The number that running the demo prints."""
+    command = [sys.executable, "-W", "ignore", str(path)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    number = re.fullmatch(r"int8 against float: (-?[\d.]+) dB\n", output)
+    assert number is not None, output
+    return float(number[1])
+
+
 def test_the_demo_is_fixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "demo"
     shutil.copytree(DEMO, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -70,5 +83,7 @@ def test_the_demo_is_fixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     after = measured(copy / "attention.py")
     assert before[0] < 10 and before[1] < 10
     assert before[3] == pytest.approx(min(before[2]))
-    assert after[0] > 25 and after[1] > before[1] + 15
+    assert after[0] > 25 and after[1] > 25
+    promised = re.search(r"and ([\d.]+) dB after", README.read_text(encoding="utf-8"))
+    assert promised is not None and abs(float(promised[1]) - printed(copy / "attention.py")) < 0.5
     assert after[3] == pytest.approx(max(after[2]), rel=0.25)

@@ -318,6 +318,21 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys:
     assert (status, out) == (0, GOOD)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1"])
+@pytest.mark.parametrize("bad, good", [(BAD, GOOD), (GOOD, GOOD)], ids=["fixed", "nothing to fix"])
+def test_standard_input_keeps_its_encoding(
+    encoding: str, bad: str, good: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfdbinary: Any
+) -> None:
+    import io
+
+    head = "# -*- coding: latin-1 -*-\r\n# é\r\n" if encoding == "latin-1" else "# é\r\n"
+    data, wanted = ((head + text.replace("\n", "\r\n")).encode(encoding) for text in (bad, good))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert cli.main(["check", "--isolated", "--fix", "-"]) == 0
+    assert capfdbinary.readouterr().out == wanted
+
+
 def test_the_share_of_findings_with_a_fix(folder: Path, capsys: Any) -> None:
     _, _, err = run(capsys, "--statistics", "net.py")
     assert "findings with a fix: QL101 1 of 1 (1 safe)" in err.splitlines()
