@@ -214,7 +214,9 @@ class Facts:
     ``submodules`` maps instance ids to what they are, ``aliases`` the instances that stand for a second name of
     another one. ``unread`` are the stub calls whose result is dropped, ``unfit`` those that certainly get no tensor:
     a ``list``, ``tuple``, ``dict``, ``None`` or ``number``. ``inputs`` are the tensors that forward gets, ``strays``
-    the modules that convert does not find.
+    the modules that convert does not find. ``ties`` are the modules that code in view gives an observer by hand after
+    prepare: equal keys for one observer, None for one that is not known. ``tied`` says that code in view does so for
+    models like this one, nobody knows which.
     """
 
     context: Context
@@ -230,6 +232,8 @@ class Facts:
     functional_uses: dict[tuple[SpanId, CallPath], FunctionalUse] = field(default_factory=dict)
     reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
     gave_up: str | None = None
+    ties: dict[int, object] = field(default_factory=dict)
+    tied: bool = False
 
 
 class QconfigState(str, Enum):

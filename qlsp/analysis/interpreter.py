@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -25,6 +25,7 @@ from qlsp.values.value import (
     Const,
     Domain,
     FunctionValue,
+    Guard,
     Ref,
     SpanId,
     Symbol,
@@ -45,13 +46,15 @@ NUMBER_HINTS = ("int", "float", "bool", "str")
 
 @dataclass(frozen=True, slots=True)
 class LifecycleEvent:
-    """A life-cycle call on a model, with the heap as it was then."""
+    """A life-cycle call on a model, with the heap as it was then. ``copies`` are the objects that took the place of
+    the model's own, if it did not work in place."""
 
     row: LifecycleRow
     model: Value
     state: State
     span: SpanId
     where: str
+    copies: Mapping[int, int]
     reshaped: bool = False
 
 
@@ -70,6 +73,7 @@ class Interpreter(Layers):
         self.script = ScriptFacts()
         self.entry = self.on_demand = self.optional = 0
         self.lineage: dict[int, int] = {}
+        self.observers: dict[int, tuple[object, Guard]] = {}
         self.handed: set[int] = set()
         self.assigned: set[int] = set()
         self.executed: set[SpanId] = set()
@@ -112,12 +116,15 @@ class Interpreter(Layers):
         model = arguments.get(0, row.model)
         if model is None:
             return Unknown(f"{name} without a model")
+        copies: dict[int, int] = {}
         if self.facts is None and not self.muted:
             snapshot = State({}, dict(state.heap), state.guard)
             where = self.frame.name if self.frame is not None else ""
             reshaped = bool(self.reshaped & self._reach(model, state))
-            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where, reshaped))
-        result = self.record_lifecycle(row, model, arguments, node, state)
+            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where, copies, reshaped))
+        result = self.record_lifecycle(row, model, arguments, node, state, copies)
+        if row.stage is Stage.PREPARE and self.facts is None:
+            self.observe(result, copies, state)
         if row.stage is Stage.EXPORT:
             return Unknown("an exported program")
         return result
@@ -277,10 +284,20 @@ class Interpreter(Layers):
 
     # --- roots --------------------------------------------------------------------------------------
 
-    def run_root(self, root: Ref, state: State, context: Context) -> Facts:
-        """Interpret the forward of a root as it is after convert."""
+    def run_root(
+        self,
+        root: Ref,
+        state: State,
+        context: Context,
+        copies: Mapping[int, int] | None = None,
+        tied: bool = False,
+    ) -> Facts:
+        """Interpret the forward of a root as it is after convert.
+
+        ``copies`` are the objects it is prepared as; ``tied`` says that its observers may be set by hand.
+        """
         self.steps = self.entry_steps = 0
-        facts = Facts(context)
+        facts = Facts(context, tied=tied)
         self.effective = self._qconfigs(root, state, context.assumed)
         self.derived = self.derived_layers(root, state)
         if context.workflow is Workflow.EAGER:
@@ -301,6 +318,8 @@ class Interpreter(Layers):
                 submodule = self.submodule(oid, path, names, state)
                 if submodule is not None:
                     facts.submodules[oid] = submodule
+            if context.prepared is not None:
+                facts.ties = self.ties(facts.submodules, copies or {})
             self.effective, self.derived = None, {}
         return facts
 

@@ -491,7 +491,7 @@ class Library(BuiltinCalls):
     def _add_module(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value:
         name, module = arguments.get(0, "name"), arguments.get(1, "module")
         if isinstance(name, Const) and module is not None:
-            self.set_attribute(ref, str(name.value), module, state)
+            self.assign_attribute(ref, str(name.value), module, state)
         return Const(None)
 
     def _register_tensor(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import libcst as cst
@@ -34,6 +34,7 @@ from qlsp.values.value import (
     ClassValue,
     Const,
     FunctionValue,
+    Guard,
     Ref,
     SpanId,
     Symbol,
@@ -44,6 +45,9 @@ from qlsp.values.value import (
     options_of,
 )
 from qlsp.values.workflow import Mode, Workflow
+
+OBSERVER = "activation_post_process"
+"""The attribute under which prepare puts a module's observer."""
 
 STRAY_ATTRIBUTES = frozenset({"share_observation", "share_observer", "share_qconfig"})
 """Attributes that people set to make modules share a scale; nothing reads them."""
@@ -134,6 +138,7 @@ class Lifecycle(Library):
     script: ScriptFacts
     entry: int
     lineage: dict[int, int]
+    observers: dict[int, tuple[object, Guard]]
     handed: set[int]
     outside: set[int]
     assigned: set[int]
@@ -351,6 +356,8 @@ class Lifecycle(Library):
             self._assign_qconfig(target, value, state)
         elif name in STRAY_ATTRIBUTES:
             self._stray(target, name, state)
+        elif name == OBSERVER and self.facts is None:
+            self._tie(target, value, state)
         if self.facts is None:
             if isinstance(target, Unknown):
                 self._hand_over([value], name, state)
@@ -471,6 +478,42 @@ class Lifecycle(Library):
             if isinstance(entry, ClassModel) and reads.search(entry.unit.text):
                 return None
         return "a module"
+
+    # --- observers that are set by hand -------------------------------------------------------------
+
+    def observe(self, model: Value, copies: Mapping[int, int], state: State) -> None:
+        """Prepare gives the modules of a model observers, but to those that have one already."""
+        for original, copy in copies.items():
+            if original in self.observers:
+                self.observers[copy] = (None, state.guard)
+        for oid in self._reach(model, state):
+            if oid > 0:
+                self.observers.setdefault(oid, (oid, state.guard))
+
+    def _tie(self, target: Value, value: Value, state: State) -> None:
+        """A module of a prepared model gets another observer; one that every path gives it, or an unknown one."""
+        targets = [option for _, option in options_of(target)]
+        certain = len(targets) == 1 and not self.loop_depth
+        key = self._observer_of(value) if certain else None
+        for option in targets:
+            if isinstance(option, Ref):
+                _, guard = self.observers.get(option.oid, (None, None))
+                self.observers[option.oid] = (key if state.guard == guard else None, state.guard)
+
+    def _observer_of(self, value: Value) -> object:
+        """What tells an observer from others: whose it is, or the object; None if it is not known."""
+        if isinstance(value, Bound) and value.name == OBSERVER and isinstance(value.receiver, Ref):
+            known = self.observers.get(value.receiver.oid)
+            return known[0] if known is not None else None
+        return ("object", value.oid) if isinstance(value, Ref) else None
+
+    def ties(self, modules: Iterable[int], copies: Mapping[int, int]) -> dict[int, object]:
+        """Observers that the modules of a prepared model share or do not have from prepare."""
+        found = {oid: self.observers.get(copies.get(oid, oid), (None, None))[0] for oid in modules}
+        own = {oid: copies.get(oid, oid) for oid in modules}
+        tied = {oid for oid in modules if own[oid] in self.observers and found[oid] != own[oid]}
+        lenders = {found[oid] for oid in tied}
+        return {oid: found[oid] for oid in modules if oid in tied or own[oid] in self.observers and own[oid] in lenders}
 
     # --- qconfigs -----------------------------------------------------------------------------------
 
@@ -646,9 +689,18 @@ class Lifecycle(Library):
     # --- life-cycle calls ---------------------------------------------------------------------------
 
     def record_lifecycle(
-        self, row: LifecycleRow, model: Value, arguments: Arguments, node: cst.Call, state: State
+        self,
+        row: LifecycleRow,
+        model: Value,
+        arguments: Arguments,
+        node: cst.Call,
+        state: State,
+        copies: dict[int, int],
     ) -> Value:
-        """Remember a life-cycle call; the model it gives back, a copy unless it works in place."""
+        """Remember a life-cycle call; the model it gives back, a copy unless it works in place.
+
+        ``copies`` takes what the objects of the model become.
+        """
         passed = set(arguments.keywords)
         for position in range(len(arguments.positional)):
             passed.add(row.params[position] if position < len(row.params) else "?")
@@ -679,7 +731,7 @@ class Lifecycle(Library):
             )
             self.script.events.append(event)
         if inplace is False and row.workflow is Workflow.EAGER and self.facts is None:
-            return self._copied_model(model, state)
+            return self._copied_model(model, state, copies)
         return model
 
     def _inplace(self, row: LifecycleRow, arguments: Arguments) -> bool | None:
@@ -690,11 +742,12 @@ class Lifecycle(Library):
             return None if arguments.open else False
         return bool(value.value) if isinstance(value, Const) else None
 
-    def _copied_model(self, model: Value, state: State) -> Value:
+    def _copied_model(self, model: Value, state: State, copies: dict[int, int]) -> Value:
         seen: dict[int, Ref] = {}
         copy = self.copy_graph(model, state, seen)
         for original, ref in seen.items():
             self.lineage[ref.oid] = self.origin_of(original)
+            copies[original] = ref.oid
         return copy
 
     def _shown_model(self, node: cst.Call, row: LifecycleRow) -> str:

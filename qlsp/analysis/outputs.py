@@ -50,10 +50,16 @@ class Outputs(Registration):
     reshaped: set[int]
 
     def record_lifecycle(
-        self, row: LifecycleRow, model: Value, arguments: Arguments, node: cst.Call, state: State
+        self,
+        row: LifecycleRow,
+        model: Value,
+        arguments: Arguments,
+        node: cst.Call,
+        state: State,
+        copies: dict[int, int],
     ) -> Value:
         """Remember which objects are converted models."""
-        result = super().record_lifecycle(row, model, arguments, node, state)
+        result = super().record_lifecycle(row, model, arguments, node, state, copies)
         converts = row.stage is Stage.CONVERT or "run_fn" in row.params
         if self.facts is None and converts and row.workflow is Workflow.EAGER:
             self.converted.update(option.oid for _, option in options_of(result) if isinstance(option, Ref))

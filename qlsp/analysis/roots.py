@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +21,9 @@ ENTRY_WORDS = ("quant", "Quant", "qconfig")
 
 VENDORS = frozenset({"horizon_plugin_pytorch"})
 """Packages with a front end of their own: torch's eager rules do not hold for a model that uses them."""
+
+SETS_OBSERVER = re.compile(r"\bactivation_post_process(?:\s*=[^=]|['\"]\s*,)")
+"""Text that gives a module an observer by hand."""
 
 MAX_CONTEXTS = 6
 """Contexts of one class per file; more ways to build it add nothing that a reader would see."""
@@ -39,6 +43,7 @@ class Candidate:
     assumed: bool
     prepared: SpanId | None = None
     reshaped: bool = False
+    copies: Mapping[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -104,6 +109,7 @@ def unreached(views: Sequence[View]) -> Iterator[Run]:
 
 
 def _runs(views: Sequence[View]) -> Iterator[Run]:
+    tying = any(SETS_OBSERVER.search(u.text) for view in views for u in view.module.syntax.units)
     for view in views:
         candidates, view.evidence.candidates = view.evidence.candidates, []
         counts: dict[object, int] = {}
@@ -126,7 +132,9 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
                 candidate.reshaped or model in view.machine.fed,
                 candidate.reshaped or model in view.machine.feeding,
             )
-            run = partial(view.machine.run_root, candidate.root, candidate.state.fork(), context)
+            root, state = candidate.root, candidate.state.fork()
+            tied = tying and (candidate.prepared is None or root.oid in view.machine.outside)
+            run = partial(view.machine.run_root, root, state, context, candidate.copies, tied)
             yield view.module.path, run
 
 
@@ -267,6 +275,7 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
             evidence.traced_unknown = evidence.traced_unknown or traced
             evidence.eager_unknown = evidence.eager_unknown or not traced
             evidence.unknown_modes.add(event.row.mode)
+    used |= {machine.origin_of(oid) for oid in used}
     children: set[int] = set()
     for ref, _, _ in created:
         if machine.instance(state, ref) is not None:
@@ -319,6 +328,7 @@ def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evid
                 False,
                 event.span,
                 event.reshaped,
+                event.copies,
             )
         )
 

@@ -50,7 +50,10 @@ class Scales:
             case _:
                 return None
 
-    def _observer_key(self, observer: ObserverRef) -> ScaleKey:
+    def _observer_key(self, observer: ObserverRef) -> ScaleKey | None:
+        if observer.owner in self.facts.ties:
+            key = self.facts.ties[observer.owner]
+            return ("tied", key) if key is not None else None
         values = self._observed.get(observer.owner)
         submodule = self.facts.submodules.get(observer.owner)
         if values is None or submodule is None:
@@ -75,7 +78,7 @@ class Scales:
 
     def _owner_label(self, observer: ObserverRef) -> str:
         key = self._observer_key(observer)
-        return self._labels.get(key) or self.owner_path(observer)
+        return (self._labels.get(key) if key is not None else None) or self.owner_path(observer)
 
     @cached_property
     def _labels(self) -> dict[ScaleKey, str]:
@@ -83,7 +86,7 @@ class Scales:
         found: dict[ScaleKey, str] = {}
         for owner, submodule in self.facts.submodules.items():
             key = self._observer_key(ObserverRef(owner))
-            if key not in found or submodule.path < found[key]:
+            if key is not None and (key not in found or submodule.path < found[key]):
                 found[key] = submodule.path
         return found
 
@@ -127,7 +130,10 @@ class Scales:
                 elif value.domain is Domain.UNKNOWN:
                     reason = reason or "a tensor of unknown domain"
             keys.update(known)
-            if len(set(known)) > 1:
+            if len(set(known)) > 1 and self.facts.tied:
+                outcomes.add("unknown")
+                reason = reason or "observers that are set by hand"
+            elif len(set(known)) > 1:
                 outcomes.add("mixed")
             elif Domain.UNKNOWN in domains:
                 outcomes.add("same" if same_value else "unknown")

@@ -65,6 +65,11 @@ MESSAGES: dict[str, str] = {
     "fix-cat-shared-stub-reason": (
         "right for post-training quantization only: in training, the moving average of one stub clips the wide input"
     ),
+    "fix-cat-tied": "Tie the observers of the inputs after prepare (to be done again after every prepare)",
+    "fix-cat-tied-reason": (
+        "right for post-training quantization only, and lost at every other prepare: in training, the moving average"
+        " of one observer clips the wide input"
+    ),
     "fix-cat-through-float": "Dequantize, concatenate, quantize again (costs speed at every run)",
     "fix-cat-through-float-reason": "two conversions and a float copy at every run",
     "fix-doubt-unknown-use": "no root in view uses `{root}`, so its inputs are not known",

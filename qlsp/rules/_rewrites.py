@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts, Mode, OpCall, Workflow
@@ -16,7 +16,7 @@ from qlsp.analysis.scales import Scales, is_cat
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.ops.spec import Observation, Role
 from qlsp.rules.api import RuleContext
-from qlsp.values.qparams import DerivedScale
+from qlsp.values.qparams import DerivedScale, ObservedScale
 from qlsp.values.value import (
     CallPath,
     Choice,
@@ -39,6 +39,10 @@ QUANT_STUB = "torch.ao.quantization.QuantStub"
 DEQUANT_STUB = "torch.ao.quantization.DeQuantStub"
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+PREPARE = "torch.ao.quantization.prepare"
+INDEXED = ("torch.nn.Sequential", "torch.nn.ModuleList")
+_PATH = re.compile(r"(?:(?!__)[^\W\d]\w*|\d+)(?:\.(?:(?!__)[^\W\d]\w*|\d+))*")
+_FUSES = re.compile(r"\bfuse\w*\s*\(")
 _LISTS_CHILDREN = re.compile(r"\.\s*(?:children|named_children|_modules)\b")
 
 
@@ -443,6 +447,100 @@ def with_shared_stub(ctx: RuleContext, call: OpCall) -> Fix:
             edit.remove_submodule(method.cls, name)
     doubts.add(Message.of("fix-cat-shared-stub-reason"))
     return doubts.fix(edit, Message.of("fix-cat-shared-stub"), Message.of("fix-cat-shared-stub-reason"))
+
+
+def with_tied_observers(ctx: RuleContext, call: OpCall) -> Fix:
+    """``p.b.activation_post_process = p.a.activation_post_process`` after prepare: one observer for all branches.
+
+    Right after calibration only, and only where every model that runs the concatenation is prepared in view.
+    """
+    edit = ctx.edits()
+    lines: dict[SpanId, list[str]] = {}
+    contexts = _contexts(ctx, call)
+    for facts in contexts:
+        prepare = facts.context.prepared
+        if prepare is None or facts.context.workflow is not Workflow.EAGER or facts.context.mode is not Mode.PTQ:
+            raise NoFix("not prepared in view for post-training quantization")
+        same = [other for other in ctx.everywhere if other.context.prepared == prepare]
+        if not all(any(other is each for each in contexts) for other in same):
+            raise NoFix("prepare gets other models too")
+        site = edit.call(prepare)
+        if edit.qualified(site.place.path, site.spelling) != PREPARE:
+            raise NoFix("no plain prepare")
+        name = edit.result_name(prepare)
+        added = [f"{name}{other} = {name}{first}" for first, other in _ties(facts, edit, call)]
+        if lines.setdefault(prepare, added) != added:
+            raise NoFix("prepare gets models of different structure")
+    for prepare, added in lines.items():
+        for line in added:
+            edit.insert_after(prepare, line)
+    reason = Message.of("fix-cat-tied-reason")
+    return edit.fix(Message.of("fix-cat-tied"), reason, Applicability.UNSAFE)
+
+
+def _contexts(ctx: RuleContext, call: OpCall) -> list[Facts]:
+    found: list[Facts] = []
+    for facts, _ in uses(ctx, call.span):
+        if not any(facts is other for other in found):
+            found.append(facts)
+    return found
+
+
+def _ties(facts: Facts, edit: EditBuilder, call: OpCall) -> Iterator[tuple[str, str]]:
+    """The observers of a concatenation's inputs as paths in the prepared model: the first, and one to be replaced.
+
+    Nothing else may change: concatenations of one scale keep one, and this one gets one.
+    """
+    scales = Scales(facts)
+    tied = dict(facts.ties)
+    calls = [other for other in facts.op_calls.values() if other.span == call.span]
+    pairs: dict[tuple[int, int], tuple[str, str]] = {}
+    for use in calls:
+        owners = list(dict.fromkeys(_observed_by(operand.value) for a in use.alternatives for operand in a.operands))
+        first = next(iter(owners), None)
+        if any(owner in facts.ties for owner in owners):
+            raise NoFix("an observer that is tied already")
+        if first is None or len({_qconfig(facts, owner) for owner in owners}) != 1:
+            raise NoFix("observers of different qconfigs")
+        for other in owners[1:]:
+            pairs[first, other] = (_slot(facts, edit, first), _slot(facts, edit, other))
+            tied[first] = tied.setdefault(first, ("one observer", first))
+            tied[other] = tied[first]
+    after = Scales(replace(facts, ties=tied))
+    for cat in filter(is_cat, facts.op_calls.values()):
+        before = scales.verdict(cat).outcome
+        if after.verdict(cat).outcome != ("same" if cat.span == call.span else before):
+            raise NoFix("another concatenation would get several scales")
+    yield from pairs.values()
+
+
+def _observed_by(value: Tensor | Unknown) -> int:
+    scale = value.qparams.scale if isinstance(value, Tensor) and value.qparams is not None else None
+    if not isinstance(scale, ObservedScale):
+        raise NoFix("a scale of no observer")
+    return scale.observer.owner
+
+
+def _qconfig(facts: Facts, owner: int) -> object:
+    submodule = facts.submodules.get(owner)
+    return submodule.qconfig if submodule is not None else None
+
+
+def _slot(facts: Facts, edit: EditBuilder, owner: int) -> str:
+    """``.block.conv.activation_post_process``: where the prepared model holds a module's observer."""
+    submodule = facts.submodules.get(owner)
+    if submodule is None or not submodule.cls.startswith("torch.") or not _PATH.fullmatch(submodule.path):
+        raise NoFix("no plain path to the observer")
+    observed = [use for use in facts.op_calls.values() if use.owner == owner]
+    if not all(use.spec.observed and use.spec.observation is Observation.OWN for use in observed):
+        raise NoFix("a module without an observer of its own")
+    if "BatchNorm" in submodule.cls and edit.matches(_FUSES):
+        raise NoFix("the batch norm may be fused into the layer before it")
+    parent, _, last = submodule.path.rpartition(".")
+    if last.isdigit() and any(s.path == parent and s.cls not in INDEXED for s in facts.submodules.values()):
+        raise NoFix("an index of no list")
+    parts = [f"[{part}]" if part.isdigit() else f".{part}" for part in submodule.path.split(".")]
+    return f"{''.join(parts)}.activation_post_process"
 
 
 def through_float(ctx: RuleContext, call: OpCall) -> Fix:

@@ -67,7 +67,8 @@ With the wide branch first the total looks well, but the narrow branch keeps onl
 
 ## When it is silent
 Inputs that keep one scale (`cat([x, relu(x), maxpool(x)])`, chunks of one tensor, the same tensor twice, two
-sigmoids, outputs of one shared module), float tensors, and models for FX graph mode or PT2E, where the
+sigmoids, outputs of one shared module), modules whose observers code in view ties after prepare, float tensors, and
+models for FX graph mode or PT2E, where the
 front end shares the observers of a concatenation itself.
 
 ## Fix safety
@@ -80,14 +81,16 @@ Offered in this order, as far as it is right in every context in view that uses 
   happened to be the widest, at most 1.8 dB were lost (the table of measured values shows both orders). In a loop of
   known length one for each pass, which is unsafe: a longer loop would be cut off;
 - one stub for all branches: unsafe, and only where the mode is known to be post-training quantization;
+- one observer for all branches, tied after prepare (`p.b.activation_post_process = p.a.activation_post_process`):
+  unsafe, and only where every model that runs the concatenation is prepared for post-training quantization in view,
+  by a statement `p = prepare(m)` or `prepare(m, inplace=True)`, and the branches end in modules with an observer of
+  their own. Inputs and result get one scale and nothing is rounded twice, but the tie is lost at every fresh prepare,
+  and in training the moving average of a shared observer clips the wide branch;
 - through float and back: unsafe. It is legal everywhere and costs two conversions at every run.
 
 A fix is unsafe where a base class is not in view, where no root in view uses the class, where code in view lists
 the children of models, and where a checkpoint is loaded after prepare (its keys change). There is none in helper
-functions outside a module, nor where a block also sees float tensors. Another right answer, which no fix makes:
-give the modules that produce the branches one observer after prepare and before calibration
-(`p.b.activation_post_process = p.a.activation_post_process`); for post-training quantization only, and to be
-repeated after every prepare.
+functions outside a module, nor where a block also sees float tensors.
 
 ## Limits
 At a range ratio of 100 no shared 8-bit scale serves both branches; there it is better to keep the branches
@@ -102,7 +105,14 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales, is_cat
 from qlsp.diagnostics import Fix, Message, Severity
-from qlsp.rules._rewrites import call_of, through_float, with_functional, with_one_stub, with_shared_stub
+from qlsp.rules._rewrites import (
+    call_of,
+    through_float,
+    with_functional,
+    with_one_stub,
+    with_shared_stub,
+    with_tied_observers,
+)
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.qparams import ObservedScale
 from qlsp.values.value import Domain, Origin, Tensor
@@ -127,6 +137,7 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
         lambda: with_one_stub(ctx, call),
         lambda: with_functional(ctx, call),
         lambda: with_shared_stub(ctx, call),
+        lambda: with_tied_observers(ctx, call),
         lambda: through_float(ctx, call),
     )
 

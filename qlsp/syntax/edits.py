@@ -223,6 +223,30 @@ class EditBuilder:
             return None
         return len(at.node.targets), self._expression(At(at.unit, at.node.value))
 
+    def result_name(self, key: NodeKey) -> str:
+        """The name of the model that a call gives back or works on in place: ``p`` of ``p = prepare(m)``, ``m`` of
+        ``prepare(m, inplace=True)``; the model may not be a parameter of the function around it."""
+        at, call = self.view.at(key), self.call(key)
+        model = call.argument(0, "model")
+        options = [argument for argument in call.arguments if argument is not model]
+        if model is None or any(argument.keyword != "inplace" for argument in options):
+            raise NoFix("prepare with more than a model")
+        function = self.view.function(at)
+        first = (model.value.name or "").partition(".")[0]
+        nodes = walk(function.node) if function is not None else ()
+        if any(isinstance(node, cst.Param) and node.name.value == first for node in nodes):
+            raise NoFix("the model comes from the caller")
+        small = self.view.parent(at)
+        if isinstance(small, cst.Assign) and len(small.targets) == 1:
+            name = dotted(small.targets[0].target)
+        else:
+            name = model.value.name if isinstance(small, cst.Expr) else None
+            if [argument.value.text for argument in options] != ["True"]:
+                raise NoFix("a result that is not kept")
+        if name is None:
+            raise NoFix("a result without a plain name")
+        return name
+
     def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
         """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
         one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
