@@ -19,8 +19,8 @@ from under_torch import loaded, quiet, sqnr
 from qlsp.backends.torch_eager import EAGER
 from qlsp.diagnostics import Applicability, Fix
 from qlsp.engine import check
-from qlsp.fixing import apply
 from qlsp.ops.spec import Observation
+from qlsp.text import apply
 
 RATIO = 10.0
 SEEDS = range(3)
