@@ -194,7 +194,7 @@ class Stray:
 
     ``span`` is the construction in forward, else the statement that sets ``attribute`` of ``holder``.
     ``members`` are the instances. ``container`` is ``list``, ``tuple`` or ``dict``; ``takes`` says that a
-    ModuleList or ModuleDict can hold the same.
+    ModuleList or ModuleDict can hold the same, ``others`` that there are other modules in it too.
     """
 
     span: SpanId
@@ -205,6 +205,7 @@ class Stray:
     attribute: str | None = None
     container: str | None = None
     takes: bool = False
+    others: bool = False
 
 
 @dataclass(slots=True)

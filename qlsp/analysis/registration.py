@@ -141,12 +141,14 @@ class Registration(Lifecycle):
     def _keep_container(
         self, value: Value, holder: int, name: str, span: SpanId, registered: dict[int, Value], state: State
     ) -> None:
-        members = [ref for ref in self._members(value, state) if ref.oid not in registered]
+        inside = list(self._members(value, state))
+        members = [ref for ref in inside if ref.oid not in registered]
         classes = frozenset(filter(None, (self._class_in(ref, state) for ref in members)))
         found = frozenset(ref.oid for ref in members if self._class_in(ref, state) is not None)
         if found:
             container, takes = self._container(value, state)
-            self.keep_stray(Stray(span, Keeping.CONTAINER, classes, found, holder, name, container, takes))
+            others = any(ref.oid not in found for ref in inside)
+            self.keep_stray(Stray(span, Keeping.CONTAINER, classes, found, holder, name, container, takes, others))
 
     def _class_in(self, ref: Ref, state: State) -> str | None:
         """The library class of a module that convert would swap."""

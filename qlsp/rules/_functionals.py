@@ -55,14 +55,21 @@ def losses(ctx: RuleContext, kind: Keeping) -> list[tuple[Stray, list[Loss]]]:
     return found
 
 
+def sites(ctx: RuleContext, stray: Stray) -> set[SpanId]:
+    """The places where the members of a stray are used, in every context."""
+    found: set[SpanId] = set()
+    for facts in ctx.everywhere:
+        same = facts.strays.get((stray.span, stray.kind))
+        members = same.members if same is not None else frozenset()
+        found.update(call.span for call in facts.op_calls.values() if call.owner in members)
+    return found
+
+
 def strays_cat(ctx: RuleContext, call: OpCall) -> bool:
     """Is a concatenation one of a FloatFunctional that convert does not find? That is the mistake then."""
     if call.owner is None:
         return False
-    return any(
-        stray.kind is not Keeping.CLASS and FLOAT_FUNCTIONAL in stray.classes and call.owner in stray.members
-        for stray in ctx.facts.strays.values()
-    )
+    return any(FLOAT_FUNCTIONAL in stray.classes and call.owner in stray.members for stray in ctx.facts.strays.values())
 
 
 def functional_at(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> tuple[str, str]:

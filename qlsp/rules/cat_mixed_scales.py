@@ -105,6 +105,7 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales, is_cat
 from qlsp.diagnostics import Fix, Message, Severity
+from qlsp.rules._functionals import strays_cat
 from qlsp.rules._rewrites import (
     call_of,
     through_float,
@@ -126,7 +127,7 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         return
     scales = Scales(ctx.facts)
     for call in ctx.facts.op_calls.values():
-        if is_cat(call) and scales.verdict(call).outcome == "mixed":
+        if is_cat(call) and scales.verdict(call).outcome == "mixed" and not strays_cat(ctx, call):
             yield _finding(ctx, scales, call)
 
 

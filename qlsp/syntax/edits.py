@@ -247,6 +247,24 @@ class EditBuilder:
             raise NoFix("a result without a plain name")
         return name
 
+    def bound_name(self, key: NodeKey) -> str | None:
+        """The local name that a statement binds to an expression as a whole, None if the expression is part of more."""
+        at = self.view.at(key)
+        parent = self.view.parent(at)
+        if not isinstance(parent, (cst.Assign, cst.AnnAssign)):
+            return None
+        targets = [each.target for each in parent.targets] if isinstance(parent, cst.Assign) else [parent.target]
+        if len(targets) != 1 or not isinstance(targets[0], cst.Name):
+            raise NoFix("kept in something else than a local name")
+        return targets[0].value
+
+    def started(self, key: NodeKey) -> bool:
+        """True if a node stands in a method behind the call of the base class's ``__init__``."""
+        at = self.view.at(key)
+        function = self.method(key).function
+        source = self._source(at.unit.path, at.span.segment)
+        return _SUPER_INIT.search(source, function.span.start, at.span.start) is not None
+
     def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
         """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
         one, other = (self.view.statement(self.view.at(each)) for each in (first, last))

@@ -9,6 +9,7 @@ A run description (the ``json inputs`` block of a Markdown case) is a table:
 - ``workflow``: ``eager`` (default) or ``fx``; ``mode``: ``ptq`` (default) or ``qat``;
 - ``call``: a function of the case that takes the inputs and does all of it itself;
 - ``shared``: true where one stub serves several tensors on purpose, so that only the cat is judged;
+- ``torch_warns``: true where a ``cat`` of torch's own code, which a flagged object calls, warns of mixed scales;
 - ``raises_outside``: true where the exception comes from prepare, convert or the caller, not from a flagged line;
 - ``unreached``: rows with ``reveal_quant`` that these inputs do not reach;
 - ``skip``: why torch cannot run this case.
