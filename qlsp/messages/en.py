@@ -236,7 +236,8 @@ MESSAGES: dict[str, str] = {
     "functional-not-registered-cat": (
         "`{attribute}` keeps its FloatFunctionals in a plain {container}: they are no submodules, prepare gives them no"
         " observer, and their `cat` silently is `torch.cat`, which takes the scale of the first input and saturates the"
-        " rest (at a range ratio of 3, 16.8 instead of 29.3 dB were measured). Use an `nn.ModuleList` or an `nn.ModuleDict`."
+        " rest (at a range ratio of 3, 16.8 instead of 29.3 dB were measured). Use an `nn.ModuleList` or an"
+        " `nn.ModuleDict`."
     ),
     "fix-register-container": "Make it an `nn.{container}` (new keys in prepared checkpoints)",
 }

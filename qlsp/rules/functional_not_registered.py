@@ -6,8 +6,9 @@ with them.
 
 ## Why it matters
 Prepare and convert walk the submodules of a model, and a plain container hides what is in it. The FloatFunctionals get
-observer and stay torch functions: `cat` silently is `torch.cat`, which takes the scale of the first input and saturates
-the rest (16.8 instead of 29.3 dB were measured at a range ratio of 3), the other methods raise in the converted model:
+no observer and stay torch functions: `cat` silently is `torch.cat`, which takes the scale of the first input and
+saturates the rest (16.8 instead of 29.3 dB were measured at a range ratio of 3), the other methods raise in the
+converted model:
 
     NotImplementedError: Could not run 'aten::add.out' with arguments from the 'QuantizedCPU' backend
 
