@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
+from qlsp import baseline as baselines
 from qlsp import suppress
 from qlsp.analysis.facts import Context, Facts, ScriptFacts
 from qlsp.analysis.interpreter import Interpreter
@@ -19,6 +21,7 @@ from qlsp.analysis.roots import View as ModuleView
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_eager import EAGER
+from qlsp.baseline import Baseline, Entry
 from qlsp.config import (
     Config,
     ConfigError,
@@ -30,6 +33,7 @@ from qlsp.config import (
     severity_of,
 )
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, NoFix, Related, Severity, Suppressed
+from qlsp.identity import Identity
 from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
@@ -51,7 +55,7 @@ RECURSION_LIMIT = 12_000
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """Diagnostics sorted by path, place and code; the sources they point into; what stayed undecided; what an
-    ignore comment hides."""
+    ignore comment or the baseline hides; the entries of the baseline that no longer occur."""
 
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str, Source]
@@ -59,6 +63,7 @@ class CheckResult:
     crashed: bool
     analysis: Analysis = field(repr=False)
     suppressed: tuple[Suppressed, ...] = ()
+    stale: tuple[tuple[Entry, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -112,11 +117,13 @@ def check(
     texts: Mapping[str, str] | None = None,
     named: Collection[str] = (),
     statistics: bool = False,
+    baseline: Baseline | None = None,
 ) -> CheckResult:
     """Check files; findings are judged by the configuration of the file they are in, models by that of the file
     that shows them in use. ``texts`` gives the content of files that are not (or not yet) on disk; ``named`` are the
     files that the user named one by one: their syntax is checked even if nothing in them is about
-    quantization. ``statistics`` also counts what was decided, which takes about as long again."""
+    quantization. ``statistics`` also counts what was decided, which takes about as long again. What the
+    ``baseline`` knows is hidden."""
     analysis = analyze(paths, configs, texts)
     findings, crashed = _run_rules(analysis, configs)
     wanted = set(paths)
@@ -127,6 +134,13 @@ def check(
     unfixed = sorted(unique.values(), key=lambda f: (f.key[0], f.key[1].start, f.key[2]))
     everything, broken = _with_fixes(analysis, unfixed)
     ordered, hidden = _without_ignored(analysis, everything, configs)
+    sources: Mapping[str, Source] = analysis.project.sources
+    stale: tuple[tuple[Entry, int], ...] = ()
+    if baseline is not None:
+        known = baselines.apply(baseline, ordered, sources, _Judged(analysis, configs))
+        sources, stale = {**sources, baseline.path: baseline.source}, tuple(known.stale)
+        old = (_configured(_Found(d), configs) for d in baselines.stale_findings(baseline, known.stale))
+        ordered, hidden = [*known.kept, *(f.diagnostic for f in old if f is not None)], [*hidden, *known.hidden]
     counts = Counter(d.code for d in ordered)
     flagged = [*ordered, *(each.diagnostic for each in hidden)]
     if statistics:
@@ -134,9 +148,7 @@ def check(
     modules = analysis.modules if statistics else {}
     collected = collect(modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER)
     collected = replace(collected, parsed=len(analysis.modules))
-    return CheckResult(
-        tuple(ordered), analysis.project.sources, collected, crashed or broken, analysis, tuple(hidden)
-    )
+    return CheckResult(tuple(ordered), sources, collected, crashed or broken, analysis, tuple(hidden), stale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +239,30 @@ class _Coverage:
         if unit.kind == "function" and any(marker in unit.text for marker in MARKERS):
             return True
         return any((path, each.index) in self.reached for each in (unit, *unit.members))
+
+
+class _Judged:
+    """Can this run tell that a finding of the baseline no longer occurs?"""
+
+    def __init__(self, analysis: Analysis, configs: Configs) -> None:
+        self.analysis, self.configs = analysis, configs
+        self.coverage = _Coverage(analysis)
+        self.paths = {os.path.abspath(path): path for path in analysis.loaded}
+
+    def __call__(self, identity: Identity) -> bool:
+        """True for a file that is gone; else if rule, file and function were part of the run."""
+        path = self.paths.get(identity.path)
+        if path is None:
+            return not os.path.lexists(identity.path)
+        rule = next((rule.meta for rule in all_rules() if rule.meta.code == identity.code), None)
+        if rule is not None and not selected(self.configs.of(path), rule, path):
+            return False
+        units = self.analysis.loaded[path].syntax.units
+        name, _, member = identity.symbol.partition(".")
+        unit = next((unit for unit in units if unit.name == name), None) if name else None
+        if unit is not None:
+            unit = next((each for each in unit.members if each.name == member.partition(".")[0]), unit)
+        return self.coverage.judged(path, unit.segment if unit else 0, unit.start if unit else 0)
 
 
 def _importance(found: _Found) -> int:

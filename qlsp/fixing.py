@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from qlsp.baseline import Baseline
 from qlsp.config import Configs, fixable
 from qlsp.diagnostics import Applicability, Diagnostic, Fix
 from qlsp.engine import CheckResult, check
@@ -68,10 +69,11 @@ def fix_files(
     unsafe: bool = False,
     named: Collection[str] = (),
     texts: Mapping[str, str] | None = None,
+    baseline: Baseline | None = None,
 ) -> Written:
     """Fix files and write them. Those with a text in ``texts`` are fixed and not written."""
     texts = dict(texts or {})
-    written = Written(fix_texts(paths, configs, texts, unsafe, named))
+    written = Written(fix_texts(paths, configs, texts, unsafe, named, baseline))
     sources = written.fixed.before.sources
     for path, text in written.fixed.texts.items():
         if path in texts:
@@ -91,11 +93,12 @@ def fix_texts(
     texts: Mapping[str, str] | None = None,
     unsafe: bool = False,
     named: Collection[str] = (),
+    baseline: Baseline | None = None,
 ) -> Fixed:
-    """Check and fix until nothing changes; nothing is written."""
+    """Check and fix until nothing changes; nothing is written. What the ``baseline`` knows is left alone."""
     given = dict(texts or {})
     current = dict(given)
-    before = result = check(paths, configs, current, named)
+    before = result = check(paths, configs, current, named, baseline=baseline)
     applied: list[Applied] = []
     broken: list[Applied] = []
     refused: set[tuple[object, ...]] = set()
@@ -113,7 +116,7 @@ def fix_texts(
             continue
         current.update(changed)
         applied.extend(made)
-        result = check(paths, configs, current, named)
+        result = check(paths, configs, current, named, baseline=baseline)
         state = _state(current)
         if state in seen:
             break

@@ -14,6 +14,11 @@ MESSAGES: dict[str, str] = {
     "rule-crashed": (
         "The rule `{rule}` crashed, so its findings are missing here; please report it: {error}."
     ),
+    # stale-baseline
+    "stale-baseline": (
+        "The baseline knows {count} of `{rule}` on `{text}` in `{where}` of {path}, and {left} occur: `--fix` takes"
+        " out what is left over."
+    ),
     # unused-suppression
     "unused-suppression": "This comment ignores nothing: there is no finding of {rules} {where}.",
     "unused-suppression-all": "This comment ignores nothing: there is no finding {where}.",

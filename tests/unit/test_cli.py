@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from qlsp import __version__, cli, engine
+from qlsp.baseline import Baseline
+from qlsp.commands.inspect import split_target
 from qlsp.config import Config, Configs
 from qlsp.diagnostics import Diagnostic, Message, Severity
 from qlsp.engine import Analysis, CheckResult
@@ -61,6 +63,7 @@ class FakeEngine:
         texts: Mapping[str, str] | None = None,
         named: Collection[str] = (),
         statistics: bool = False,
+        baseline: Baseline | None = None,
     ) -> CheckResult:
         self.paths, self.configs, self.texts = list(paths), configs, dict(texts or {})
         message = Message.of("cat-scale-from", owner="conv")
@@ -157,7 +160,7 @@ def test_a_folder_without_python_is_0(fake: FakeEngine, project: Path, capsys: A
 
 
 def test_ctrl_c_is_130(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def interrupt(*_: object) -> CheckResult:
+    def interrupt(*_: object, **__: object) -> CheckResult:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(engine, "check", interrupt)
@@ -170,7 +173,7 @@ def test_ctrl_c_is_130(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: A
 def test_an_internal_error_is_one_line_and_2(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception, debug: bool
 ) -> None:
-    def crash(*_: object) -> CheckResult:
+    def crash(*_: object, **__: object) -> CheckResult:
         raise error
 
     monkeypatch.setattr(engine, "check", crash)
@@ -460,7 +463,7 @@ def test_inspect_without_a_model(fake: FakeEngine, project: Path, capsys: Any) -
     ],
 )
 def test_targets(target: str, parts: tuple[str, str | None]) -> None:
-    assert cli._split_target(target) == parts
+    assert split_target(target) == parts
 
 
 # explain

@@ -145,8 +145,8 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone(tmp_path: Path, mon
     path.write_text(BAD)
     check = fixing.check
 
-    def slow(*arguments: Any) -> Any:
-        result = check(*arguments)
+    def slow(*arguments: Any, **options: Any) -> Any:
+        result = check(*arguments, **options)
         path.write_text("# somebody else\n" + BAD)
         return result
 
@@ -240,9 +240,9 @@ def stubbed(monkeypatch: pytest.MonkeyPatch, *fixes: Fix, forever: bool = False)
     check = fixing.check
     rounds = []
 
-    def fake(*arguments: Any) -> Any:
+    def fake(*arguments: Any, **options: Any) -> Any:
         rounds.append(1)
-        result = check(*arguments)
+        result = check(*arguments, **options)
         found = [finding(n, fix) for n, fix in enumerate(fixes)] if forever or len(rounds) == 1 else []
         return type(result)(tuple(found), result.sources, result.statistics, False, result.analysis)
 
