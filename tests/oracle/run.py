@@ -122,7 +122,7 @@ def observe_model(model: Model, path: Path, seed: int = 0, gain: float = 1.0) ->
     return observe_text(model, model.text, path, seed, gain)
 
 
-def observe_text(model: Model, text: str, path: Path, seed: int = 0, gain: float = 1.0) -> Truth:
+def observe_text(model: Model, text: str, path: Path, seed: int = 0, gain: float = 1.0, batches: int = 1) -> Truth:
     """What torch does with `text`, the text of `model` or what a fix made of it."""
     return observe(
         text,
@@ -133,6 +133,7 @@ def observe_text(model: Model, text: str, path: Path, seed: int = 0, gain: float
         seed=seed,
         gain=gain,
         entry=model.entry,
+        batches=batches,
     )
 
 

@@ -9,6 +9,7 @@ each input.
 from __future__ import annotations
 
 import ast
+import copy
 import math
 import sys
 import types
@@ -33,6 +34,7 @@ CATS: dict[Any, str] = {
 }
 COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 RANGES = (1.0, 2.4, 0.45)
+CALIBRATION = 2
 
 Shape = tuple[int, ...]
 QParams = tuple[float, int]
@@ -304,10 +306,12 @@ def observe(
     seed: int = 0,
     gain: float = 1.0,
     entry: str = "",
+    batches: int = 1,
 ) -> Truth:
     """Run the life of the model of `text` and record the converted forward pass.
 
-    `entry` names a function of the file that takes batches and returns the converted model.
+    `batches`: on how many inputs the results of the float and the converted model are taken. `entry` names a function
+    of the file that takes batches and returns the converted model.
     """
     torch.set_num_threads(1)
     truth = Truth()
@@ -323,23 +327,27 @@ def observe(
             model = module.Net().eval()
             phase = "float"
             arguments = inputs(shapes, call, generator, gain)
-            truth.expected = flat(model(*arguments))
-            batches = [inputs(shapes, call, generator, gain) for _ in range(2)]
+            more = [inputs(shapes, call, torch.Generator().manual_seed(n), gain) for n in range(1, batches)]
+            for each in (arguments, *more):
+                truth.expected += flat(model(*copy.deepcopy(each)))  # it may write into its inputs
+            data = [inputs(shapes, call, generator, gain) for _ in range(CALIBRATION)]
             phase = "deploy"
             if entry:
-                converted = getattr(module, entry)(batches)
+                converted = getattr(module, entry)(data)
             else:
                 model.qconfig = tq.get_default_qconfig(engine)
                 phase = "prepare"
                 prepared = tq.prepare(model, inplace=True)  # a copy would be the slowest part of the run
                 phase = "calibrate"
-                for batch in batches:
+                for batch in data:
                     prepared(*batch)
                 phase = "convert"
                 converted = tq.convert(prepared, inplace=True)
             phase = "converted"
             with recording(converted, positions, truth):
                 truth.actual = flat(converted(*arguments))
+            for each in more:
+                truth.actual += flat(converted(*each))
     except Exception as error:
         truth.failure = failure(phase, error, filename)
     return truth
