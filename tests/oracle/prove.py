@@ -50,7 +50,8 @@ ALONE = 8
 class Proof:
     """All fixes of one rule in one model. `before` and `after` are SQNR in dB, None where the model raises.
 
-    `fell`: by too much with these weights; a problem only if so over other weights too. `alone`: how many SAFE fixes were compared one by one. `problems` says what a fix must not do and did.
+    `fell`: by too much with these weights; a problem only if so over other weights too. `alone`: how many SAFE fixes
+    were compared one by one. `problems` says what a fix must not do and did.
     """
 
     model: Model
