@@ -1,5 +1,5 @@
 """``python -m qlsp.dev.docs``: write ``docs/rules/`` from the docstrings of the rules, and the tables of
-``docs/configuration.md`` from the keys of the configuration.
+``docs/configuration.md`` and ``docs/qlsp.schema.json`` from the keys of the configuration.
 
 With ``--check`` nothing is written, and the exit status is 1 where a page is not what it should be.
 """
@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from qlsp.config import HORIZON, KEYS, Config, Key, as_toml, values_of
+from qlsp.dev.schema import schema
 from qlsp.report.page import as_markdown, summary
 from qlsp.rules.api import all_rules
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
 CONFIGURATION = FOLDER.parent / "configuration.md"
+SCHEMA = FOLDER.parent / "qlsp.schema.json"
 MEASURED = FOLDER / "measured.json"
 
 
@@ -126,11 +128,11 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 for a difference")
     arguments = parser.parse_args(argv)
     changed = differences(FOLDER) if arguments.check else write(FOLDER)
-    page = CONFIGURATION.read_text(encoding="utf-8")
-    if configuration(page) != page:
-        changed.append(f"../{CONFIGURATION.name}")
-        if not arguments.check:
-            CONFIGURATION.write_text(configuration(page), encoding="utf-8", newline="\n")
+    for path, wanted in ((CONFIGURATION, configuration(_text(CONFIGURATION) or "")), (SCHEMA, schema())):
+        if wanted != _text(path):
+            changed.append(f"../{path.name}")
+            if not arguments.check:
+                path.write_text(wanted, encoding="utf-8", newline="\n")
     for name in changed:
         print(("out of date: " if arguments.check else "wrote ") + str(FOLDER / name))
     return 1 if arguments.check and changed else 0
