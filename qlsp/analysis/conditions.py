@@ -78,7 +78,7 @@ class Conditions(Globals):
                 symbol, positive = inner, not positive
             return self.number(("symbol", symbol)), positive
         if isinstance(value, Tensor):
-            return self.number(("truth", value.number)), True
+            return self.number(("symbol", ("truth", value.number))), True
         return self.number(("branch", self.span(test), self.path)), True
 
     def truth(self, value: Value, state: State) -> bool | None:

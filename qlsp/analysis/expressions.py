@@ -336,6 +336,8 @@ class Expressions(Statements):
             return Const(not truth)
         if isinstance(value, Unknown) and value.symbol is not None:
             return Unknown(value.reason, ("not", value.symbol))
+        if isinstance(value, Tensor):
+            return Unknown("a condition on data", ("not", ("truth", value.number)))
         return Unknown("a condition on data")
 
     def _eval_BooleanOperation(self, node: cst.BooleanOperation, state: State) -> Value:

@@ -167,6 +167,21 @@ MESSAGES: dict[str, str] = {
         "`{spelling}` joins tensors in float that were quantized and are quantized again: right, but every branch"
         " makes the way out and back at each run. `FloatFunctional.cat` joins them in one scale without it."
     ),
+    # module-reused
+    "module-reused": (
+        "`{module}` is called on another tensor here, but it has one observer: after convert all its results get one"
+        " scale, made for the widest of them. Measured at a range ratio of 10: 16.5 dB for the narrow one, against"
+        " 30.6 dB with a module each."
+    ),
+    "module-reused-weights": (
+        "`{module}` is called on another tensor here, and has one observer for all its results: after convert they"
+        " get one scale, made for the widest of them. If the weights need not be shared, use a module each."
+    ),
+    "module-first-use": "the first use of `{module}` is here",
+    "fix-own-module": "Give this call a module of its own, `{module}`",
+    "fix-own-module-reason": (
+        "the float output stays the same, but the model has one module more, and prepared checkpoints get new keys"
+    ),
     # module-alias
     "module-alias": (
         "`{second}` is the module that `{first}` is: convert swaps the first name only, and this one keeps the float"
