@@ -128,6 +128,8 @@ def _observed(call: OpCall) -> bool:
 
 def _reuse(ctx: RuleContext, sources: Sources, owner: int, calls: list[OpCall]) -> Iterator[Finding]:
     submodule = ctx.facts.submodules.get(owner)
+    if submodule is not None and submodule.several:
+        return
     name = submodule.path if submodule is not None else calls[0].spelling.rpartition(".")[2]
     reported = set()
     for number, call in enumerate(calls):
