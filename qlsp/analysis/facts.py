@@ -19,7 +19,7 @@ class Context:
     """One way a root is used. ``assumed`` is True where no prepare call names the front end; else ``prepared`` is
     that call. ``model`` identifies the root in the events of a file: the file, and the object that it is a copy
     of. ``fed``: it is called on what another model gives back, ``feeds``: another model is called on what it gives
-    back; both where code out of view may have wrapped it before."""
+    back, or code in view expects it to be quantized; both where code out of view may have wrapped it before."""
 
     root: str
     span: SpanId
@@ -150,13 +150,13 @@ class Alias:
 class Leaf:
     """A part of what leaves a root's forward: an expression of the return statement, with what it is.
 
-    ``whole``: the expression is a tensor itself; otherwise ``value`` is a tuple of the tensors in the list, tuple,
-    dict or object that it stands for.
+    ``container`` is None where the expression is a tensor itself; otherwise ``value`` is a tuple of the tensors in
+    the ``list``, ``tuple``, ``dict`` or ``object`` that it stands for.
     """
 
     span: SpanId
     value: Value
-    whole: bool
+    container: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,8 +399,12 @@ class Interpreter(Layers):
             for inner, item in zip(nodes, items, strict=True):
                 yield from self._leaves(inner, item, state)
             return
-        whole = all(isinstance(option, (Tensor, Const, Unknown)) for _, option in options_of(value))
-        yield Leaf(self.span(node), value if whole else TupleValue(tuple(self._parts(value, state, set()))), whole)
+        if all(isinstance(option, (Tensor, Const, Unknown)) for _, option in options_of(value)):
+            yield Leaf(self.span(node), value)
+            return
+        kinds = {self.kind_of(option, state) or "object" for _, option in options_of(value)}
+        parts = TupleValue(tuple(self._parts(value, state, set())))
+        yield Leaf(self.span(node), parts, kinds.pop() if len(kinds) == 1 else "object")
 
     def _parts(self, value: Value, state: State, seen: set[int]) -> Iterator[Value]:
         """The tensors in a container or an object that is no module, and what is not known in it."""

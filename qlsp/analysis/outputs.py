@@ -37,6 +37,9 @@ from qlsp.values.workflow import Stage, Workflow
 RESULT = "result"
 """The observer slot that stands for whatever decides the scale of a converted model's result."""
 
+AWARE = frozenset({"dequantize", "int_repr", "q_scale", "q_zero_point", "qscheme", "is_quantized"})
+"""Attributes that only who expects a quantized tensor uses."""
+
 _RESHAPING = re.compile(r"(?i)quant|stub|wrap|convert|prepare|patch|replace")
 
 
@@ -113,7 +116,7 @@ class Outputs(Registration):
             return result
         key = (self.span(node), self.path)
         given = arguments.get(0, "x")
-        kinds = {self._kind(option, state) for _, option in options_of(given)} if given is not None else {None}
+        kinds = {self.kind_of(option, state) for _, option in options_of(given)} if given is not None else {None}
         self.facts.unfit.pop(key, None)
         if None not in kinds:
             self.facts.unfit[key] = str(sorted(map(str, kinds))[0])
@@ -125,7 +128,13 @@ class Outputs(Registration):
             self.facts.unread.add(key)
         return result
 
-    def _kind(self, value: Value, state: State) -> str | None:
+    def attribute(self, value: Value, name: str, state: State) -> Value:
+        """Code that asks a result whether it is quantized, or for its integers, knows what it gets."""
+        if self.facts is None and name in AWARE and (source := self._source(value)) is not None:
+            self.feeding.add(source)
+        return super().attribute(value, name, state)
+
+    def kind_of(self, value: Value, state: State) -> str | None:
         """What an argument is that is certainly no tensor."""
         if isinstance(value, TupleValue):
             return "tuple"

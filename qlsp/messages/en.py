@@ -162,6 +162,33 @@ MESSAGES: dict[str, str] = {
         "A qconfig that is set inside forward comes after prepare, which is the one that reads it: it has no"
         " effect."
     ),
+    # missing-quantstub
+    "missing-quantstub": (
+        "`{layer}` is quantized by convert, but gets a float tensor: no QuantStub comes before it. The converted"
+        " model raises `{error}`."
+    ),
+    "fix-quantize": "Quantize it with the QuantStub {stub} (new keys in prepared checkpoints)",
+    "fix-quantize-reason": "a QuantStub is the identity in the float model",
+    "fix-quantize-several-reason": "several tensors get a stub each, and with it a scale",
+    "fix-wrapper": "Or wrap the whole model before it is prepared",
+    "fix-wrapper-reason": "a QuantWrapper adds a level to the names of parameters",
+    # missing-dequantstub
+    "missing-dequantstub": (
+        "`{model}` returns a quantized tensor: convert says nothing, but softmax, argmax, a loss or `numpy()` on the"
+        " result raise. A DeQuantStub around it gives floats back."
+    ),
+    "missing-dequantstub-loss": (
+        "`{call}` gets a quantized tensor: the converted model raises `{error}`. A DeQuantStub has to come before it."
+    ),
+    "missing-dequantstub-met": (
+        "`{model}` returns a quantized tensor, and `{call}` refuses the result of the converted model: `{error}`."
+        " A DeQuantStub around it gives floats back."
+    ),
+    "missing-dequantstub-made": "it is quantized here",
+    "missing-dequantstub-meets": "the result of the converted model raises here",
+    "fix-dequantize": "Dequantize it with a DeQuantStub (new keys in prepared checkpoints)",
+    "fix-dequantize-reason": "a DeQuantStub is the identity in the float model",
+    "fix-dequantize-list-reason": "the list is built anew around its members",
     # dequant-cat-requant
     "dequant-cat-requant": (
         "`{spelling}` joins tensors in float that were quantized and are quantized again: right, but every branch"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from qlsp.analysis.facts import Alternative, OpCall, Workflow
-from qlsp.ops.spec import Role
+from qlsp.ops.spec import Observation, Role
 from qlsp.rules.api import RuleContext
 from qlsp.values.value import Domain, Tensor
 
@@ -18,6 +18,7 @@ class Cause(Enum):
     NO_STUB = "a quantized module on a tensor that no stub has quantized"
     BEHIND_DEQUANT = "a quantized module on a tensor that has left the quantized region"
     FUNCTIONAL_ON_FLOAT = "a FloatFunctional on float tensors, one of which has left the quantized region"
+    LOSS = "a loss of a quantized tensor"
     MIX = "quantized and float operands in one call"
     ALIAS = "a second name of a module, which convert leaves float"
     NOT_SWAPPED = "a module or FloatFunctional that stays float although convert swaps its class"
@@ -45,6 +46,11 @@ def raising(ctx: RuleContext, cause: Cause) -> Iterator[OpCall]:
             yield call
 
 
+def is_loss(call: OpCall) -> bool:
+    """Does the call compare a tensor with a target, to give a float number?"""
+    return call.spec.observation is Observation.NONE and bool({"target", "targets"} & set(call.spec.params))
+
+
 def _cause(call: OpCall, alternative: Alternative) -> Cause | None:
     if alternative.raises is None:
         return None
@@ -59,6 +65,8 @@ def _cause(call: OpCall, alternative: Alternative) -> Cause | None:
         return _on_float(call, tensors)
     if Domain.FLOAT in domains and spec.op in WEIGHT_FUNCTIONS:
         return Cause.WEIGHT_FUNCTION
+    if is_loss(call) and tensors[0].domain is Domain.QUANTIZED:
+        return Cause.LOSS
     if domains & {Domain.FLOAT, Domain.INTEGER}:
         return Cause.MIX
     if call.owner is not None and (spec.swapped or not spec.modules):
