@@ -11,14 +11,15 @@ from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, Return, Scri
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.layers import Layers
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
-from qlsp.analysis.operators import OPEN_QCONFIG
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
 from qlsp.syntax.parse import ChunkError, Unit
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
+    ASSUMED_QCONFIG,
     NONE,
+    OPEN_QCONFIG,
     Bound,
     Choice,
     ClassValue,
@@ -38,7 +39,6 @@ from qlsp.values.value import (
 )
 from qlsp.values.workflow import Mode, Stage, Workflow
 
-ASSUMED_QCONFIG = Symbol("a qconfig that is assumed to be set")
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
 INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
 NUMBER_HINTS = ("int", "float", "bool", "str")

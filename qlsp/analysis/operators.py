@@ -15,6 +15,7 @@ from qlsp.ops.transfer import transfer
 from qlsp.values.state import Instance, ListObject, State
 from qlsp.values.value import (
     NO_GUARD,
+    OPEN_QCONFIG,
     TOO_MANY,
     Choice,
     Const,
@@ -36,9 +37,6 @@ from qlsp.values.value import (
 MAX_ALTERNATIVES = 24
 
 Vector = tuple[Guard, tuple[Operand, ...]]
-
-OPEN_QCONFIG = Symbol("a qconfig may come from the caller")
-"""What modules without a qconfig have where a constructor sets qconfigs on other parts of the model."""
 
 GETITEM = OpSpec(
     "getitem",

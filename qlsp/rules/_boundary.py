@@ -12,12 +12,21 @@ from qlsp.ops.spec import Role
 from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._rewrites import DEQUANT_STUB, QUANT_STUB
 from qlsp.rules.api import RuleContext
-from qlsp.values.value import Const, Domain, SpanId, Symbol, Tensor, TupleValue, Unknown, Value, options_of
+from qlsp.values.value import (
+    ASSUMED_QCONFIG,
+    OPEN_QCONFIG,
+    Const,
+    Domain,
+    SpanId,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder
-
-OPEN_QCONFIG = Symbol("a qconfig may come from the caller")
 
 
 # --- questions about one context ------------------------------------------------------------------------------
@@ -39,6 +48,13 @@ def is_half(ctx: RuleContext, own: str, other: str) -> bool:
         facts.context.workflow is Workflow.EAGER and stubs(facts, other) and not stubs(facts, own)
         for facts in ctx.everywhere
     )
+
+
+def is_configured(facts: Facts) -> bool:
+    """Is it certain that the model has a qconfig? A root without a prepare call in view is taken to get one; where
+    the call is in view, code out of view may have set one, or nobody."""
+    qconfigs = [submodule.qconfig for submodule in facts.submodules.values()]
+    return facts.context.assumed or ASSUMED_QCONFIG not in qconfigs
 
 
 def used_inside_another(ctx: RuleContext) -> bool:
@@ -94,7 +110,9 @@ def unquantized(facts: Facts) -> set[int]:
 
 def starved(ctx: RuleContext) -> list[OpCall]:
     """The calls that raise because no stub has quantized a tensor, the first one of each tensor."""
-    if ctx.facts.context.workflow is not Workflow.EAGER or is_half(ctx, DEQUANT_STUB, QUANT_STUB):
+    if ctx.facts.context.workflow is not Workflow.EAGER or not is_configured(ctx.facts):
+        return []
+    if is_half(ctx, DEQUANT_STUB, QUANT_STUB):
         return []
     explained = unquantized(ctx.facts)
     inputs = {each.number for each in ctx.facts.inputs}

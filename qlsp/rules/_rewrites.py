@@ -18,12 +18,12 @@ from qlsp.ops.spec import Observation, Role
 from qlsp.rules.api import RuleContext
 from qlsp.values.qparams import DerivedScale, ObservedScale
 from qlsp.values.value import (
+    OPEN_QCONFIG,
     CallPath,
     Choice,
     Const,
     Domain,
     SpanId,
-    Symbol,
     Tensor,
     TupleValue,
     Unknown,
@@ -109,7 +109,7 @@ def require_converted_receiver(ctx: RuleContext, span: SpanId) -> None:
             raise NoFix("the receiver is no registered module")
         if submodule.qconfig in (None, Const(None)):
             raise NoFix("no qconfig reaches the receiver")
-        if submodule.qconfig == Symbol("a qconfig may come from the caller"):
+        if submodule.qconfig == OPEN_QCONFIG:
             raise NoFix("it is not known whether a qconfig reaches the receiver")
 
 

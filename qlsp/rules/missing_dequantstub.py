@@ -68,6 +68,7 @@ from qlsp.ops.spec import Role
 from qlsp.rules._boundary import (
     dequantize_returns,
     inputs_of,
+    is_configured,
     is_half,
     is_quantized,
     quantized_leaves,
@@ -124,6 +125,8 @@ def _leaving(ctx: RuleContext) -> Iterator[Return]:
     """The return statements of a root through which a tensor leaves quantized."""
     facts = ctx.facts
     if facts.context.workflow is not Workflow.EAGER or facts.context.feeds or used_inside_another(ctx):
+        return
+    if not is_configured(facts):
         return
     if is_half(ctx, QUANT_STUB, DEQUANT_STUB) or not _enters(facts) or starved(ctx) and not _quantizes(facts):
         return

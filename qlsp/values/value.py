@@ -179,6 +179,12 @@ Value = (
 
 NONE = Const(None)
 
+ASSUMED_QCONFIG = Symbol("a qconfig that is assumed to be set")
+"""What the modules of a model have on which nobody in view sets a qconfig."""
+
+OPEN_QCONFIG = Symbol("a qconfig may come from the caller")
+"""What modules without a qconfig have where a constructor sets qconfigs on other parts of the model."""
+
 TOO_MANY = Unknown("too many alternatives")
 """What more alternatives than ``MAX_OPTIONS`` become; it stays what it is in every further merge."""
 
