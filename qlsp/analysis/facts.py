@@ -194,7 +194,8 @@ class Stray:
 
     ``span`` is the construction in forward, else the statement that sets ``attribute`` of ``holder``.
     ``members`` are the instances. ``container`` is ``list``, ``tuple`` or ``dict``; ``takes`` says that a
-    ModuleList or ModuleDict can hold the same, ``others`` that there are other modules in it too.
+    ModuleList or ModuleDict can hold the same and that nothing in it has parameters, ``others`` that there are other
+    modules in it too.
     """
 
     span: SpanId

@@ -111,11 +111,14 @@ class Outputs(Registration):
         owner: Ref | None = None,
     ) -> Value:
         """Remember the call of a stub on no tensor, and that of a QuantStub whose result nobody reads."""
-        result = super().apply(row, spelling, arguments, node, state, owner)
-        if self.facts is None or row.role not in (Role.QUANTIZE, Role.DEQUANTIZE) or owner is None or not self._stack:
-            return result
-        key = (self.span(node), self.path)
+        stub = row.role in (Role.QUANTIZE, Role.DEQUANTIZE) and owner is not None
+        if self.facts is None or not stub or not self._stack:
+            return super().apply(row, spelling, arguments, node, state, owner)
         given = arguments.get(0, "x")
+        if isinstance(given, Const):
+            arguments = Arguments.of(Unknown("a constant where a tensor is expected"))
+        result = super().apply(row, spelling, arguments, node, state, owner)
+        key = (self.span(node), self.path)
         kinds = {self.kind_of(option, state) for _, option in options_of(given)} if given is not None else {None}
         self.facts.unfit.pop(key, None)
         if None not in kinds:

@@ -156,6 +156,13 @@ class Registration(Lifecycle):
         base = self.native_base(instance) if instance is not None else None
         return base if base is not None and self._swapped(base) else None
 
+    def _plain(self, value: Value, state: State) -> bool:
+        """A stub or a FloatFunctional: a module without parameters, which a checkpoint does not mention."""
+        instance = self.instance(state, value)
+        base = self.native_base(instance) if instance is not None else None
+        row = self.backend.modules.get(base or "")
+        return base in self.backend.functional_classes or row is not None and row.role is not None
+
     def _members(self, value: Value, state: State, depth: int = 0) -> Iterator[Ref]:
         """The modules in a container, through containers in it."""
         for _, option in options_of(value):
@@ -181,11 +188,7 @@ class Registration(Lifecycle):
     def _container(self, value: Value, state: State) -> tuple[str, bool]:
         """What kind of container it is, and whether a ModuleList or ModuleDict takes what is in it."""
         inside = self._inside(value, state)
-        modules = all(
-            isinstance(option, Ref) and isinstance(self.load(state, option), Instance)
-            for item in inside
-            for _, option in options_of(item)
-        )
+        modules = all(self._plain(option, state) for item in inside for _, option in options_of(item))
         if isinstance(value, TupleValue):
             return "tuple", modules
         thing = self.load(state, value) if isinstance(value, Ref) else None

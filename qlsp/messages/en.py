@@ -172,6 +172,53 @@ MESSAGES: dict[str, str] = {
     "fix-quantize-several-reason": "several tensors get a stub each, and with it a scale",
     "fix-wrapper": "Or wrap the whole model before it is prepared",
     "fix-wrapper-reason": "a QuantWrapper adds a level to the names of parameters",
+    # op-after-dequant
+    "op-after-dequant": (
+        "`{layer}` runs behind a DeQuantStub, on a float tensor, but the qconfig of the model reaches it: convert"
+        " swaps it, and the converted model raises `{error}`. Leave it in float with `qconfig = None`, or dequantize"
+        " behind it."
+    ),
+    "fix-qconfig-none": "Leave `{layer}` in float: `qconfig = None`",
+    "fix-qconfig-none-reason": "the layer only runs on float tensors, and the float model does not read a qconfig",
+    # stub-result-unused
+    "stub-result-unused": (
+        "Nobody reads what `{stub}` gives back: a QuantStub changes nothing in place, so what follows gets the float"
+        " tensor and the converted model raises `{error}`."
+    ),
+    "stub-result-unused-needed": "the float tensor raises here",
+    "fix-bind-stub": "Bind the result to `{name}`",
+    "fix-bind-float-reason": "`{name}` is also read where a float tensor may be needed",
+    # quantstub-not-registered
+    "quantstub-not-registered": (
+        "`{name}` keeps stubs in a plain {container}, where the model does not know them: prepare and convert pass"
+        " them by, and they never quantize. Use a `nn.ModuleList` or `nn.ModuleDict`."
+    ),
+    "quantstub-not-registered-forward": (
+        "This stub is built while forward runs, so prepare and convert never see it: it stays the identity. Build it"
+        " in `__init__`."
+    ),
+    "quantstub-not-registered-class": (
+        "`{name}` is the class of a stub, not a stub: the call takes the tensor for a qconfig and raises, in the"
+        " float model already. Write the parentheses."
+    ),
+    "fix-module-container": "Keep them in a `nn.{kind}` (new keys in prepared checkpoints)",
+    "fix-build-stub": "Build the stub: add the parentheses",
+    "fix-move-stub": "Build the stub in `__init__` (new keys in prepared checkpoints)",
+    "fix-register-reason": "a stub is the identity in the float model, and has no parameters",
+    # quantstub-non-float
+    "quantstub-non-float": (
+        "`{stub}` gets what is no float tensor ({kind}): the float model takes it, but the observer that prepare adds"
+        " raises in calibration."
+    ),
+    "fix-integer-reason": "whether what follows takes the tensor as it is, is not checked",
+    "fix-stub-for-each-member": "Give each member a stub of its own (new keys in prepared checkpoints)",
+    "fix-members-reason": "whether every member is a tensor is not checked",
+    # dequant-on-collection
+    "dequant-on-collection": (
+        "`{stub}` gets a {kind}: the float model takes it, but after convert a DeQuantStub takes tensors only and"
+        " raises `'{kind}' object has no attribute 'dequantize'`."
+    ),
+    "fix-dequantize-each": "Dequantize each member",
     # missing-dequantstub
     "missing-dequantstub": (
         "`{model}` returns a quantized tensor: convert says nothing, but softmax, argmax, a loss or `numpy()` on the"

@@ -177,7 +177,7 @@ def _met(ctx: RuleContext, path: str, use: OutputUse) -> Iterator[Finding]:
     for facts in ctx.everywhere:
         if facts.context.model != (path, use.model) or facts.context.workflow is not Workflow.EAGER:
             continue
-        if not all(_all_quantized(returned) for returned in facts.returns):
+        if not is_configured(facts) or not all(_all_quantized(returned) for returned in facts.returns):
             continue
         for returned in facts.returns:
             yield Finding(

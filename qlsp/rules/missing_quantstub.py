@@ -54,12 +54,11 @@ A Linear layer says `quantized::linear`, a FloatFunctional `quantized::add` and 
             depth = self.depth(self.quant_2(depth))
             return self.dequant(self.add.add(image, depth))
 
-A model without any stub can also be wrapped as a whole, before it is prepared: `QuantWrapper(model)`.
-
 ## Fix safety
 Safe where one tensor goes unquantized into one call of each object that runs this code: it gets a QuantStub, which
 is the identity in the float model; a model that leaves the quantized region nowhere gets a DeQuantStub too. Several
-tensors: unsafe, each gets a stub of its own.
+tensors: unsafe, each gets a stub of its own. A model without any stub can also be wrapped as a whole, before it is
+prepared: `QuantWrapper(model)`; that is shown, and never applied.
 
 ## When it is silent
 In classes that other models in view build, or whose model is called on the result of another one: what they get may

@@ -265,6 +265,43 @@ class EditBuilder:
         source = self._source(at.unit.path, at.span.segment)
         return _SUPER_INIT.search(source, function.span.start, at.span.start) is not None
 
+    def value_of(self, key: NodeKey) -> Expression:
+        """The value of an assignment."""
+        at = self.view.at(key)
+        if not isinstance(at.node, (cst.Assign, cst.AnnAssign)) or at.node.value is None:
+            raise NoFix("not an assignment")
+        return self._expression(At(at.unit, at.node.value))
+
+    def members(self, key: NodeKey) -> tuple[Expression, ...] | None:
+        """The members of a list or tuple, the values of a dict; None for other expressions and with ``*``."""
+        at = self.view.at(key)
+        if isinstance(at.node, (cst.List, cst.Tuple)):
+            plain = [element.value for element in at.node.elements if isinstance(element, cst.Element)]
+        elif isinstance(at.node, cst.Dict):
+            plain = [element.value for element in at.node.elements if isinstance(element, cst.DictElement)]
+        else:
+            return None
+        whole = len(plain) == len(at.node.elements)
+        return tuple(self._expression(At(at.unit, node)) for node in plain) if whole else None
+
+    def configure(self, cls: ClassAt, attribute: str, text: str) -> None:
+        """Put ``self.attribute.text`` behind the only statement of ``__init__`` that sets the attribute."""
+        lines = [at for at in self._init_body(cls) if attribute in dict(_assigned(at.node))]
+        if len(lines) != 1:
+            raise NoFix(f"{attribute} is not set by one line of __init__")
+        _, receiver = self._anchor(cls, None)
+        self._insert_after(lines[0], f"{receiver}.{attribute}.{text}")
+
+    def bind_call(self, key: NodeKey, name: str) -> None:
+        """Make a call that is a statement, or the value of an assignment, set this name."""
+        at = self.view.at(key)
+        statement = self.view.statement(at)
+        small = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
+        if not isinstance(small, (cst.Expr, cst.Assign, cst.AnnAssign)) or small.value is not at.node:
+            raise NoFix("a call inside an expression")
+        start, end = statement.span.start, self._expression(at).place.span.start
+        self.replace(Place(at.unit.path, Span(start, end, at.span.segment)), f"{name} = ")
+
     def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
         """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
         one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
@@ -458,6 +495,23 @@ class EditBuilder:
             raise NoFix("a comment in a call")
         self.replace(rest, "")
 
+    def strip_call(self, key: NodeKey) -> None:
+        """Take the function, the parentheses and a trailing comma of a call with one argument away, and keep the
+        argument; edits may be made in it."""
+        at, call = self.view.at(key), self.call(key)
+        if len(call.arguments) != 1 or call.arguments[0].star:
+            raise NoFix("a call with other than one argument")
+        outer, value = self._expression(at).place.span, call.arguments[0].value.place.span
+        for start, end in ((outer.start, value.start), (value.end, outer.end)):
+            place = Place(at.unit.path, Span(start, end, at.span.segment))
+            if "#" in self.text(place):
+                raise NoFix("a comment in a call")
+            self.replace(place, "")
+
+    def line_of(self, key: NodeKey) -> str:
+        """The text of the statement around a node."""
+        return self.view.statement(self.view.at(key)).text
+
     def unwrap_call(self, key: NodeKey) -> None:
         """Put the only argument of a call in place of the call: ``x = f(x)`` goes away as a whole."""
         at = self.view.at(key)
@@ -584,6 +638,23 @@ class EditBuilder:
                     like = spelled
         spelling = self.spell(cls.unit.path, constructor, like)
         return self.add_line(key, hint, f"{spelling}({arguments})", near)
+
+    def move_to_init(self, key: NodeKey, attribute: str) -> None:
+        """Take the statement of a method that sets an attribute to a value to ``__init__``; no other sets it."""
+        statement = self.view.statement(self.view.at(key))
+        if [name for name, _ in _assigned(statement.node)] != [attribute]:
+            raise NoFix("not one attribute that is set")
+        cls = self.method(key).cls
+        if sum(attribute in dict(_assigned(at.node)) for at in self._init_body(cls)):
+            raise NoFix(f"{attribute} is set in __init__ too")
+        anchor, receiver = self._anchor(cls, None)
+        self._insert_after(anchor, f"{receiver}.{attribute} = {self.value_of_line(statement).text}")
+        self._delete(statement)
+
+    def value_of_line(self, statement: At) -> Expression:
+        """The value that a line sets an attribute to."""
+        ((_, value),) = _assigned(statement.node)
+        return self._expression(At(statement.unit, value))
 
     def add_line(self, key: NodeKey, hint: str, value: str, near: str | None = None) -> str:
         """Assign a value to a new attribute in ``__init__`` of the class around a node; returns its name."""

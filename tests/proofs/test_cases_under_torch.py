@@ -23,6 +23,9 @@ OBSERVED = {
 
 RAISING = frozenset(rule.meta.name for rule in all_rules() if rule.meta.predicts is Predicts.RAISES)
 
+RAISING_AS = {("missing-dequantstub", "error")}
+"""Rules that predict an exception at one severity only."""
+
 UNPARSABLE = "it does not parse"
 
 RULES = list(cases_of("rules"))

@@ -43,7 +43,7 @@ def strays(init: str, forward: str = "return self.dequant(self.quant(x))") -> li
         ("self.q = {'type': QuantStub()}", 1, "dict", False),
         ("self.q = {'a.b': QuantStub()}", 1, "dict", False),
         ("self.q = {1: QuantStub()}", 1, "dict", False),
-        ("self.q = {k: nn.Linear(1, 1) for k in 'ab'}", 1, "dict", True),
+        ("self.q = {k: nn.Linear(1, 1) for k in 'ab'}", 1, "dict", False),
         ("self.q = []\nfor _ in range(n):\n    self.q.append(QuantStub())", 1, "list", True),
         ("stubs = []\nstubs.append(QuantStub())\nself.q = stubs", 3, "list", True),
         ("self.q = [[QuantStub()], [QuantStub()]]", 1, "list", False),
