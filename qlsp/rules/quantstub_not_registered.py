@@ -72,7 +72,7 @@ from qlsp.rules._boundary import inputs_of, is_configured, require_qconfig
 from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._rewrites import DEQUANT_STUB, QUANT_STUB, Doubts, doubt_the_class
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
-from qlsp.syntax.edits import EditBuilder
+from qlsp.syntax.edits import EditBuilder, Expression
 
 META = RuleMeta(
     code="QL207",
@@ -91,6 +91,7 @@ MESSAGES = {
 }
 _LIST_METHODS = {"append", "extend", "insert"}
 _DICT_METHODS = {"keys", "values", "items", "update"}
+_JOINED = r"\.\s*{0}\s*[+*](?!=)|[+*]\s*[\w.]+\.{0}\b"
 _LITERAL = re.compile(r"[\[({].*[\])}]|(?:list|tuple|dict)\s*\(.*\)", re.S)
 
 
@@ -167,9 +168,11 @@ def _as_module(ctx: RuleContext, stray: Stray) -> Fix:
     used = edit.found(re.compile(rf"\.\s*{re.escape(stray.attribute)}\s*\.\s*(\w+)"))
     if not methods.issuperset(used):
         raise NoFix("a method that the container would lack")
-    value = edit.value_of(stray.span)
+    value = _assigned(edit, stray)
     method = edit.method(stray.span)
-    if method.name != "__init__" or not _LITERAL.fullmatch(value.text):
+    if edit.matches(re.compile(_JOINED.format(re.escape(stray.attribute)))):
+        raise NoFix("a container that is joined with another")
+    if not _LITERAL.fullmatch(value.text):
         raise NoFix("a container that is not built in this statement")
     doubt_the_class(edit, method, doubts)
     spelled = edit.spell(stray.span.path, f"torch.nn.{kind}")
@@ -180,12 +183,22 @@ def _as_module(ctx: RuleContext, stray: Stray) -> Fix:
     return doubts.fix(edit, Message.of("fix-module-container", kind=kind), Message.of("fix-register-reason"))
 
 
+def _assigned(edit: EditBuilder, stray: Stray) -> Expression:
+    """The value of the statement of ``__init__`` that keeps the stubs; a module can stand there."""
+    assigned = edit.assigned_value(stray.span)
+    if assigned is None or assigned[0] != 1:
+        raise NoFix("not one plain assignment")
+    if edit.method(stray.span).name != "__init__" or not edit.started(stray.span):
+        raise NoFix("not behind the start of the module")
+    return assigned[1]
+
+
 def _built(ctx: RuleContext, stray: Stray) -> Fix:
     """Parentheses behind the class."""
     edit, doubts = ctx.edits(), Doubts()
     for facts, other in _everywhere(ctx, stray):
         require_qconfig(facts, other.holder)
-    value = edit.value_of(stray.span)
+    value = _assigned(edit, stray)
     if value.name is None:
         raise NoFix("not the name of a class")
     edit.insert(value.place.path, value.place.span.end, "()", value.place.span.segment)

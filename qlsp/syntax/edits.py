@@ -265,13 +265,6 @@ class EditBuilder:
         source = self._source(at.unit.path, at.span.segment)
         return _SUPER_INIT.search(source, function.span.start, at.span.start) is not None
 
-    def value_of(self, key: NodeKey) -> Expression:
-        """The value of an assignment."""
-        at = self.view.at(key)
-        if not isinstance(at.node, (cst.Assign, cst.AnnAssign)) or at.node.value is None:
-            raise NoFix("not an assignment")
-        return self._expression(At(at.unit, at.node.value))
-
     def members(self, key: NodeKey) -> tuple[Expression, ...] | None:
         """The members of a list or tuple, the values of a dict; None for other expressions and with ``*``."""
         at = self.view.at(key)
