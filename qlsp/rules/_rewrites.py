@@ -43,7 +43,12 @@ PREPARE = "torch.ao.quantization.prepare"
 INDEXED = ("torch.nn.Sequential", "torch.nn.ModuleList")
 _PATH = re.compile(r"(?:(?!__)[^\W\d]\w*|\d+)(?:\.(?:(?!__)[^\W\d]\w*|\d+))*")
 _FUSES = re.compile(r"\bfuse\w*\s*\(")
-_LISTS_CHILDREN = re.compile(r"\.\s*(?:children|named_children|_modules)\b")
+_LISTS_CHILDREN = re.compile(r"\.\s*(?:children|named_children)\b|\b_modules\b")
+_OWN_ATTRIBUTES = re.compile(r"\bdef\s+__(?:setattr|getattribute|new)__\b|\.__new__\b")
+_COMPUTED_NAME = re.compile(
+    r"\b(?:[gs]et|has|del)attr\(\s*[^,()]+,(?!\s*(?:'\w+'|\"\w+\")\s*[,)])|\bget_submodule\(\s*(?![\s'\"])"
+)
+"""Text that reaches an attribute by a name that does not stand there."""
 
 
 @dataclass
@@ -131,6 +136,8 @@ def doubt_the_class(edit: EditBuilder, method: MethodAt, doubts: Doubts) -> None
         raise NoFix("the class is a container: its children are its forward")
     if family.unseen:
         doubts.add(Message.of("fix-doubt-unseen-base", model=method.cls.name))
+    if any(_OWN_ATTRIBUTES.search(member.text) for member in family.everyone):
+        doubts.add(Message.of("fix-doubt-attributes"))
     if edit.matches(_LISTS_CHILDREN):
         doubts.add(Message.of("fix-doubt-children"))
     if edit.loads_prepared():
@@ -325,6 +332,7 @@ def add_one_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doub
     method = edit.method(call.span)
     if edit.repeats(call.span):
         raise NoFix("a concatenation in a loop")
+    doubt_the_class(edit, method, doubts)
     site = edit.call(call.span)
     if site.spelling is None or any(argument.star or argument.keyword == "out" for argument in site.arguments):
         raise NoFix("arguments that are not shown")
@@ -358,7 +366,7 @@ def add_one_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doub
     if kept is None:
         raise NoFix("every stub has other uses")
     for name in counts:
-        if name != kept:
+        if name != kept and not edit.matches(_COMPUTED_NAME):
             edit.remove_submodule(method.cls, name, counts[name])
     edit.wrap(site.place, f"{method.receiver}.{kept}(", ")")
 

@@ -89,7 +89,8 @@ Offered in this order, as far as it is right in every context in view that uses 
 - through float and back: unsafe. It is legal everywhere and costs two conversions at every run.
 
 A fix is unsafe where a base class is not in view, where no root in view uses the class, where code in view lists
-the children of models, and where a checkpoint is loaded after prepare (its keys change). There is none in helper
+the children of models or the class has a `__setattr__` or `__new__` of its own, and where a checkpoint is loaded
+after prepare (its keys change). There is none in helper
 functions outside a module, nor where a block also sees float tensors.
 
 ## Limits

@@ -801,15 +801,17 @@ class EditBuilder:
         started = None
         anchor = None
         whole = re.compile(_WHOLE_MODEL.format(self=re.escape(receiver)))
-        for at in self._init_body(cls):
+        body = self._init_body(cls)
+        last = max((n for n, at in enumerate(body) if _SUPER_INIT.search(_code(at.text))), default=-1)
+        for number, at in enumerate(body):
             text = at.text
-            if _SUPER_INIT.search(text):
+            if number == last:
                 started = anchor = at
                 continue
             if started is None:
                 continue
             pairs = _assigned(at.node)
-            if isinstance(at.node, cst.SimpleStatementLine) and isinstance(at.node.body[0], cst.Return):
+            if _returns(at.node):
                 break
             if whole.search(text):
                 break
@@ -894,6 +896,7 @@ class EditBuilder:
             self._line_before(first, line)
 
 
+_STRING_OR_COMMENT = re.compile(r"""#[^\r\n]*|'[^'\r\n]*'|"[^"\r\n]*\"""")
 _SUPER_INIT = re.compile(r"\.\s*__init__\s*\(")
 _WHOLE_MODEL = (
     r"\b{self}\s*[,)\]]|\b{self}\s*\.\s*(?:modules|children|named_modules|named_children|apply|eval|train|qconfig"
@@ -958,6 +961,18 @@ def _stores(node: cst.CSTNode, name: str) -> int:
         target = small.targets[0].target
         return int(isinstance(target, cst.Name) and target.value == name)
     return 0
+
+
+def _returns(node: cst.CSTNode) -> bool:
+    """May a statement of a function end it?"""
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+        return False
+    return isinstance(node, cst.Return) or any(_returns(child) for child in node.children)
+
+
+def _code(text: str) -> str:
+    """A text without what stands in plain strings and comments of one line."""
+    return _STRING_OR_COMMENT.sub("", text)
 
 
 def _assigned(node: cst.CSTNode) -> list[tuple[str, cst.BaseExpression]]:

@@ -377,7 +377,7 @@ class CodeView:
         for other in self.family(cls).descendants:
             own = other.methods.get("__init__")
             text = own.text if own is not None else ""
-            runs = re.search(rf"(?:\bsuper\([^)]*\)|\b{cls.name})\s*\.\s*__init__\b", text)
+            runs = re.search(rf"(?:\bsuper\((?:\s*{other.name}\b[^)]*)?\)|\b{cls.name})\s*\.\s*__init__\b", text)
             if own is not None and runs is None:
                 raise NoFix(f"{other.name} does not run the __init__ of {cls.name}")
         return found

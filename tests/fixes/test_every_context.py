@@ -1,0 +1,195 @@
+"""A SAFE fix is right for every object that the code in view can build: classes made to break it, under torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from contract import fixed_texts, float_problems, offered
+from scoring import configuration
+from under_torch import loaded, quiet
+
+from qlsp.diagnostics import Applicability
+from qlsp.engine import check
+
+HEAD = """
+import torch
+from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+"""
+INIT = """        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+        self.a, self.b = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+"""
+FORWARD = """
+    def forward(self, x, y):
+        return self.dequant(torch.cat([self.a(self.quant(x)), self.b(self.quant(y))], 1))
+"""
+NET = f"class Net(nn.Module):\n    def __init__(self):\n{INIT}{FORWARD}"
+JOIN = """class Join(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Identity()
+
+    def forward(self, a, b):
+        return torch.cat([a, b], 1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+        self.a, self.b = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+        self.join = Join()
+
+    def forward(self, x, y):
+        z = self.quant(x)
+        return self.dequant(self.join(self.a(z), self.b(z))){more}
+"""
+
+SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
+
+CLASSES: dict[str, tuple[str, tuple[str, ...], Applicability | None]] = {
+    "an early return": (
+        NET.replace("(self):", "(self, small=False):").replace(
+            "self.a, self.b = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)\n",
+            "self.a = nn.Conv2d(4, 4, 1)\n        if small:\n            self.b = nn.Identity()\n            return\n"
+            "        self.b = nn.Conv2d(4, 4, 1)\n",
+        ),
+        ("Net()", "Net(True)"),
+        SAFE,
+    ),
+    "a return in try": (
+        NET.replace("(self):", "(self, small=False):").replace(
+            "self.a, self.b = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)\n",
+            "self.a, self.b = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)\n        try:\n            if small:\n"
+            "                return\n        finally:\n            pass\n        self.c = nn.Identity()\n",
+        ),
+        ("Net()", "Net(True)"),
+        SAFE,
+    ),
+    "super().__init__() behind other lines": (
+        NET.replace(
+            "        super().__init__()\n",
+            '        self.note = str("super().__init__() comes later")\n        self.width = int(4)\n'
+            "        super().__init__()\n",
+        ),
+        ("Net()",),
+        SAFE,
+    ),
+    "two bases that are started by hand": (
+        "class Named:\n    def __init__(self):\n        self.label = str('x')\n\n\n"
+        + NET.replace("(nn.Module)", "(nn.Module, Named)").replace(
+            "super().__init__()",
+            "Named.__init__(self)\n        self.kind = str(type(self))\n        nn.Module.__init__(self)",
+        ),
+        ("Net()",),
+        SAFE,
+    ),
+    "class attributes of the new names": (
+        NET.replace("(nn.Module):\n", "(nn.Module):\n    cat = 'feline'\n    quant_y = 3\n\n"),
+        ("Net()",),
+        SAFE,
+    ),
+    "methods of a subclass of the new names": (
+        f"{NET}\n\nclass Sub(Net):\n    def cat(self):\n        return 3\n\n    def quant_y(self):\n        return 4\n",
+        ("Net()", "Sub()"),
+        SAFE,
+    ),
+    "slots": (
+        NET.replace("(nn.Module):\n", "(nn.Module):\n    __slots__ = ('cat', 'quant_y')\n\n"),
+        ("Net()",),
+        SAFE,
+    ),
+    "attributes that are refused": (
+        NET + "\n    def __setattr__(self, name, value):\n        super().__setattr__(name, value)\n",
+        ("Net()",),
+        UNSAFE,
+    ),
+    "objects without __init__": (
+        NET + "\n    @classmethod\n    def empty(cls):\n        return cls.__new__(cls)\n",
+        ("Net()",),
+        UNSAFE,
+    ),
+    "children by number": (
+        f"{NET}\n\ndef third(net):\n    return list(vars(net)['_modules'].values())[2]\n",
+        ("Net()",),
+        UNSAFE,
+    ),
+    "a subclass with an __init__ of its own": (
+        f"{NET}\n\nclass Sub(Net):\n    def __init__(self):\n{INIT}".replace(
+            "class Sub(Net):\n    def __init__(self):\n        super()",
+            "class Sub(Net):\n    def __init__(self):\n        super(Net, self)",
+        ),
+        ("Net()", "Sub()"),
+        None,
+    ),
+    "forward of one class on another": (
+        f"{NET}\n\nclass Other(nn.Module):\n    def __init__(self):\n{INIT}\n    def forward(self, x, y):\n"
+        "        return Net.forward(self, x, y)\n",
+        ("Net()", "Other()"),
+        None,
+    ),
+    "a subclass with another forward": (
+        NET.replace(
+            "torch.cat([self.a(self.quant(x)), self.b(self.quant(y))], 1))",
+            "self.join(self.a(self.quant(x)), self.b(self.quant(y))))",
+        )
+        + "\n    def join(self, a, b):\n        return torch.cat([a, b], 1)\n\n\nclass Plain(Net):\n"
+        "    def forward(self, x, y):\n        return self.join(x, y)\n\n\nnet = Net()\n",
+        ("Net()", "Plain()"),
+        UNSAFE,
+    ),
+    "a block that floats go through as well": (
+        JOIN.format(more=" + self.join(x, y)"),
+        ("Net()",),
+        None,
+    ),
+    "a block in a class of unknown use": (
+        JOIN.format(more="")
+        + "\n\nclass Plain(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.join = Join()\n\n    def forward(self, x, y):\n        return self.join(x, y)\n",
+        ("Net()", "Plain()"),
+        UNSAFE,
+    ),
+    "stubs by computed names": (
+        NET.replace("self.quant,", "self.quant_x, self.quant_y,")
+        .replace("QuantStub(), De", "QuantStub(), QuantStub(), De")
+        .replace("[self.a(self.quant(x)), self.b(self.quant(y))]", "[self.quant_x(x), self.quant_y(y)]")
+        + "\n    def stubs(self):\n        return [getattr(self, f'quant_{name}') for name in 'xy']\n",
+        ("Net()",),
+        SAFE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_object_stays_what_it_is(name: str, tmp_path: Path) -> None:
+    text, builds, best = CLASSES[name]
+    texts = {"net.py": HEAD + text}
+    result = check(["net.py"], configuration(), texts)
+    fixes = [fix for _, fix in offered(result)]
+    found = {diagnostic.code: diagnostic for diagnostic in result.diagnostics}
+    offers = {code: [fix.applicability for fix in found[code].fixes][:1] for code in found}
+    assert offers["QL101"] == ([best] if best is not None else []), offers
+    for number, fix in enumerate(fixes):
+        if fix.applicability is not SAFE:
+            continue
+        folders = tmp_path / f"{number}-old", tmp_path / f"{number}-new"
+        models = []
+        for folder, source in zip(folders, (texts, fixed_texts(texts, fix)), strict=True):
+            folder.mkdir()
+            with loaded(source, folder) as module, quiet():
+                built = []
+                for build in builds:
+                    torch.manual_seed(0)
+                    built.append(eval(build, vars(module)))
+                for model in built:
+                    assert not hasattr(model, "stubs") or len(model.stubs()) == 2
+                models.append(built)
+        batch = tuple(torch.randn(2, 4, 8, 8) for _ in range(2))
+        for old, new in zip(*models, strict=True):
+            assert not list(float_problems(old, new, batch))
