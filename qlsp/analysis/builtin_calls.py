@@ -385,6 +385,9 @@ class BuiltinCalls(Calls):
                 shown = tuple((str(i), a.value) for i, a in enumerate(arguments.positional))
                 keywords: dict[str, Value] = {k: a.value for k, a in arguments.keywords.items()}
                 return self.allocate(state, Instance(Symbol(PARTIAL), keywords, shown))
+            case "types.SimpleNamespace":
+                given: dict[str, Value] = {k: a.value for k, a in arguments.keywords.items()}
+                return None if arguments.open else self.allocate(state, Instance(Symbol(name), given))
             case "functools.reduce":
                 return self._reduce(arguments, node, state)
             case "itertools.chain":

@@ -290,7 +290,8 @@ class QconfigTarget(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class QconfigAssignment:
-    """``target.qconfig = value``, or ``setattr``. ``cleared``: the value is None. ``LEAF`` is a library layer."""
+    """``target.qconfig = value``, or ``setattr``. ``cleared``: the value is None. ``LEAF`` is a library layer.
+    ``prepared``: the target is certainly a module that prepare has given its observers, no copy of it."""
 
     span: SpanId
     target: QconfigTarget
@@ -301,6 +302,7 @@ class QconfigAssignment:
     path: CallPath
     entry: int
     in_forward: bool = False
+    prepared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -424,8 +424,10 @@ class Lifecycle(Library):
         kind = kinds.pop() if len(kinds) == 1 else QconfigTarget.UNKNOWN
         members = frozenset(key for _, option in options_of(target) if (key := self._identity(option)) is not None)
         shown = self._shown_target()
+        targets = [option for _, option in options_of(target)]
+        prepared = all(isinstance(option, Ref) and option.oid in self.observers for option in targets)
         event = QconfigAssignment(
-            span, kind, shown, members, value == NONE, state.guard, self.path, self.entry, in_forward
+            span, kind, shown, members, value == NONE, state.guard, self.path, self.entry, in_forward, prepared
         )
         self._emit(event)
 

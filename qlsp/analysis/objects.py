@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import libcst as cst
@@ -114,6 +115,7 @@ MODULE_ATTRIBUTES = frozenset(
 """What every ``torch.nn.Module`` has, by ``dir`` of torch 2.13."""
 
 MODULE = "torch.nn.Module"
+NAMESPACE = Symbol("types.SimpleNamespace")
 NAMED_TUPLE = Symbol("typing.NamedTuple")
 NAMED_RESULTS = ("values", "indices")
 """Field names of what ``sort``, ``topk``, ``max`` and kin return."""
@@ -167,6 +169,8 @@ class Objects(Operators):
         if not isinstance(thing, Instance):
             return Bound(ref, name)
         if name in thing.attributes:
+            if thing.cls == NAMESPACE and ref.oid not in state.heap and self._set_elsewhere(name):
+                return Unknown(f"attribute '{name}' is set somewhere in this file")
             return thing.attributes[name]
         if isinstance(thing.cls, ClassValue):
             found = self._class_attribute(thing.cls, name, ref, state)
@@ -180,6 +184,13 @@ class Objects(Operators):
         if isinstance(thing.cls, Symbol) or (base is not None and (base != MODULE or name in MODULE_ATTRIBUTES)):
             return Bound(ref, name)
         return Unknown(f"attribute '{name}' is not set in view", ("attribute", ref.oid, name))
+
+    def _set_elsewhere(self, name: str) -> bool:
+        """Does the file assign an attribute of this name to an object with a global name, or may it?"""
+        sets = re.compile(rf"(?<![\w.])(\w+)\s*\.\s*{re.escape(name)}\s*=[^=]|\bsetattr\b|\b__dict__\b|\bvars\(")
+        units = self.current.module.syntax.units
+        bound = frozenset[str]().union(*(unit.names for unit in units))
+        return any(m[1] is None or m[1] in bound for unit in units for m in sets.finditer(unit.text))
 
     def _class_attribute(self, cls: ClassValue, name: str, receiver: Ref | None, state: State) -> Value:
         return self._lookup(self.mro(cls), name, receiver, cls, state)

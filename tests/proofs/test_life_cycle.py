@@ -205,3 +205,20 @@ def test_an_island_is_right_and_a_functional_does_without(tmp_path: Path) -> Non
     after.load_state_dict(before.state_dict(), strict=True)
     with torch.no_grad():
         assert torch.equal(before(x), after(x))
+
+
+@pytest.mark.parametrize("part", ["", "module"])
+def test_a_second_qconfig_after_prepare_has_no_effect(part: str) -> None:
+    def output(second: object) -> torch.Tensor:
+        torch.manual_seed(0)
+        net = tq.QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net.qconfig = tq.get_default_qconfig("x86")
+        prepared = tq.prepare(net)
+        if second is not None:
+            prepared.get_submodule(part).qconfig = second
+        batch = torch.randn(16, 8)
+        prepared(batch)
+        return tq.convert(prepared)(batch)
+
+    with quiet():
+        assert torch.equal(output(None), output(tq.get_default_qconfig("qnnpack")))
