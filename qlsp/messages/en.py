@@ -242,6 +242,17 @@ MESSAGES: dict[str, str] = {
         "`{spelling}` joins tensors in float that were quantized and are quantized again: right, but every branch"
         " makes the way out and back at each run. `FloatFunctional.cat` joins them in one scale without it."
     ),
+    # shared-observer-averages
+    "shared-observer-averages": (
+        "All inputs pass {observer} before they are joined: in quantization-aware training it keeps a moving average"
+        " of their ranges, settles between them and clips the wide one. Measured at a range ratio of 10: 20.2 dB,"
+        " against 33.8 dB where the float tensors are joined first and quantized once."
+    ),
+    "averages-call": "`{stub}` is called here",
+    "fix-averages-reason": (
+        "the float output stays the same, but the model has to be trained with the new observers, and prepared"
+        " checkpoints get other keys"
+    ),
     # module-reused
     "module-reused": (
         "`{module}` is called on another tensor here, but it has one observer: after convert all its results get one"

@@ -77,27 +77,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from qlsp.analysis.facts import Mode, OpCall, Workflow
-from qlsp.analysis.scales import terminal_consumers
-from qlsp.diagnostics import Fix, Message, NoFix, Severity
-from qlsp.ops.spec import Role
-from qlsp.rules._rewrites import (
-    QUANT_STUB,
-    Doubts,
-    call_of,
-    doubt_the_class,
-    join_cats,
-    one_for_each_pass,
-    raw_cats,
-    require_converted_receiver,
-    require_eager,
-    require_one_call,
-    require_stub_call,
-    uses,
-    with_one_stub,
-)
+from qlsp.analysis.facts import Mode, Workflow
+from qlsp.diagnostics import Fix, Message, Severity
+from qlsp.rules._rewrites import call_of, raw_cats, with_one_stub
+from qlsp.rules._stubs import Reuse, own_stub, reused
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
-from qlsp.values.value import Domain, Tensor, Unknown, exclusive
 
 META = RuleMeta(code="QL201", name="quantstub-reused", severity=Severity.WARNING, since="0.1", fix="safe")
 
@@ -106,12 +90,9 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     """Yield a finding for every call of a stub on another float tensor than its first."""
     if ctx.facts.context.workflow is not Workflow.EAGER:
         return
-    by_stub: dict[int, list[OpCall]] = {}
-    for call in ctx.facts.op_calls.values():
-        if call.spec.role is Role.QUANTIZE and call.converted and call.owner is not None and _usable(call):
-            by_stub.setdefault(call.owner, []).append(call)
-    for owner, calls in by_stub.items():
-        yield from _reuse(ctx, owner, calls)
+    for reuse in reused(ctx):
+        if reuse.cat is None or ctx.facts.context.mode is Mode.UNKNOWN:
+            yield from _findings(ctx, reuse)
 
 
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
@@ -119,112 +100,17 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     call = call_of(ctx, finding.subject)
     cats = raw_cats(ctx.facts, call)
     joined = [partial(with_one_stub, ctx, cat) for cat in cats[:1]] if len(cats) == 1 else []
-    yield from attempts(*joined, lambda: _own_stub(ctx, call))
+    yield from attempts(*joined, lambda: own_stub(ctx, call))
 
 
-def _own_stub(ctx: RuleContext, call: OpCall) -> Fix:
-    edit, doubts = ctx.edits(), Doubts()
-    method = edit.method(call.span)
-    require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
-    doubt_the_class(edit, method, doubts)
-    for facts, use in uses(ctx, call.span):
-        stub, owner = facts.submodules.get(use.owner or 0), facts.submodules.get(use.receiver or 0)
-        if stub is None or owner is None or stub.qconfig != owner.qconfig:
-            raise NoFix("a stub with a qconfig of its own")
-    site = edit.call(call.span)
-    if len(site.arguments) != 1 or site.arguments[0].star:
-        raise NoFix("a stub call with other than one argument")
-    value = site.arguments[0].value.name
-    attribute = (site.spelling or "quant").rpartition(".")[2]
-    if edit.repeats(call.span):
-        require_stub_call(ctx, edit, call.span)
-        edit.replace(site.function, one_for_each_pass(ctx, edit, call.span, attribute, QUANT_STUB))
-        doubts.add(Message.of("fix-doubt-passes"))
-        join_cats(ctx, edit, call, doubts)
-        return doubts.fix(edit, Message.of("fix-stub-for-each-pass"), Message.of("fix-own-stub-reason"))
-    require_one_call(ctx, call.span)
-    hint = f"{attribute}_{value}" if value is not None and "." not in value else attribute
-    name = edit.add_submodule(call.span, hint, QUANT_STUB, near=attribute)
-    joins = join_cats(ctx, edit, call, doubts)
-    edit.replace(site.function, f"{method.receiver}.{name}")
-    title = "fix-own-stub-and-join" if joins else "fix-own-stub"
-    return doubts.fix(edit, Message.of(title, stub=name), Message.of("fix-own-stub-reason"))
-
-
-def _inputs(call: OpCall) -> list[Tensor | Unknown]:
-    return [alternative.operands[0].value for alternative in call.alternatives]
-
-
-def _usable(call: OpCall) -> bool:
-    """A float input, or the result of an unknown function: float or not, another call is another tensor."""
-    return all(_called(v) if isinstance(v, Unknown) else v.domain is Domain.FLOAT for v in _inputs(call))
-
-
-def _called(value: Unknown) -> bool:
-    return value.symbol is not None and value.symbol[0] == "call"
-
-
-def _bases(call: OpCall) -> set[object]:
-    """The tensors a call may see, slices counted as what they are slices of."""
-    return {v.base if isinstance(v, Tensor) else v.symbol for v in _inputs(call)}
-
-
-def _many(ctx: RuleContext, call: OpCall) -> bool:
-    """A call in a loop over a list of tensors sees several of them."""
-    inputs = _inputs(call)
-    if not call.loop:
-        return False
-    if all(isinstance(v, Tensor) and v.many for v in inputs):
-        return True
-    iterated = all(isinstance(v, Tensor) and v.collection and v.number != v.base for v in inputs)
-    return iterated and _feeds_images(ctx, call)
-
-
-def _feeds_images(ctx: RuleContext, call: OpCall) -> bool:
-    """The members go into 2d convolutions, which take batches only: the input is a list, not one tensor."""
-    for other in ctx.facts.op_calls.values():
-        if not other.spec.op.startswith("conv2d"):
-            continue
-        for alternative in other.alternatives:
-            value = alternative.operands[0].value
-            origin = value.origin if isinstance(value, Tensor) else None
-            if origin is not None and origin.span == call.span:
-                return True
-    return False
-
-
-def _reuse(ctx: RuleContext, owner: int, calls: list[OpCall]) -> Iterator[Finding]:
-    reported = []
-    for number, call in enumerate(calls):
-        earlier = [
-            other
-            for other in calls[:number]
-            if not exclusive(other.guard, call.guard) and not _bases(other) & _bases(call)
-        ]
-        if earlier:
-            reported.append((call, earlier[0]))
-        elif _many(ctx, call):
-            reported.append((call, call))
-    if not reported:
-        return
-    meets = _meet_in_one_cat(ctx, calls)
-    if meets and ctx.facts.context.mode is not Mode.UNKNOWN:
-        return
-    submodule = ctx.facts.submodules.get(owner)
+def _findings(ctx: RuleContext, reuse: Reuse) -> Iterator[Finding]:
+    submodule = ctx.facts.submodules.get(reuse.owner)
     stub = submodule.path if submodule is not None else "QuantStub"
-    for call, first in reported:
+    for call, first in reuse.calls:
         other = "the other members of the list" if first is call else "its first use"
-        id = "quantstub-reused-meets-cat" if meets else "quantstub-reused"
+        id = "quantstub-reused-meets-cat" if reuse.cat is not None else "quantstub-reused"
         related = () if first.span == call.span else (Note(Message.of("quantstub-first-use", stub=stub), first.span),)
-        severity = Severity.INFO if meets else None
+        severity = Severity.INFO if reuse.cat is not None else None
         message = Message.of(id, stub=stub, first=other)
         subject = (call.span, call.path)
         yield Finding(call.span, message, severity, assumes=assumption(ctx), related=related, subject=subject)
-
-
-def _meet_in_one_cat(ctx: RuleContext, calls: list[OpCall]) -> bool:
-    """True if all that becomes of the stub's outputs is one concatenation."""
-    consumers = [consumer for call in calls for consumer in terminal_consumers(ctx.facts, call)]
-    spans = {(consumer.span, consumer.path) for consumer in consumers}
-    return len(spans) == 1 and consumers[0].spec.role is Role.CAT

@@ -13,7 +13,7 @@ from under_torch import loaded, quantize, run
 from qlsp.engine import check
 from qlsp.fixing import fix_texts
 
-FIXED = {"module-alias", "module-reused"}
+FIXED = {"module-alias", "module-reused", "shared-observer-averages"}
 
 
 def cases() -> list[Case]:
