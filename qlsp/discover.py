@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from qlsp.config import Config, Configs, excluded
 
+SUFFIXES = (".py", ".ipynb")
+
 
 @dataclass(slots=True)
 class Collection:
@@ -34,9 +36,6 @@ def collect(named: Iterable[str], configs: Configs) -> Collection:
             files = list(_walk(path, configs, found))
             if not files and not found.failed:
                 found.complaints.append(f"{path}: no Python files")
-        elif path.endswith(".ipynb"):
-            found.fail(f"{path}: notebooks are not supported")
-            continue
         elif os.path.lexists(path):
             files = [path]
             found.named.add(path)
@@ -52,7 +51,7 @@ def collect(named: Iterable[str], configs: Configs) -> Collection:
 
 
 def _walk(folder: str, configs: Configs, found: Collection) -> Iterator[str]:
-    """Regular ``*.py`` files below a folder, sorted; links to folders are not followed, so no loop occurs."""
+    """Regular Python files and notebooks below a folder, sorted. Links to folders are not followed: no loop occurs."""
 
     def unreadable(error: OSError) -> None:
         found.fail(f"{error.filename}: {error.strerror}")
@@ -63,7 +62,7 @@ def _walk(folder: str, configs: Configs, found: Collection) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not _skipped(parent, name, config, ignored, folder=True))
         for name in sorted(files):
             path = os.path.normpath(os.path.join(parent, name))
-            if name.endswith(".py") and os.path.isfile(path) and not _skipped(parent, name, config, ignored):
+            if name.endswith(SUFFIXES) and os.path.isfile(path) and not _skipped(parent, name, config, ignored):
                 yield path
 
 

@@ -34,6 +34,7 @@ from qlsp.config import (
 )
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, NoFix, Related, Severity, Suppressed
 from qlsp.identity import Identity
+from qlsp.notebook import rewritten
 from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
 from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
@@ -131,7 +132,7 @@ def check(
     findings.extend(_Found(problem) for problem in _file_problems(analysis, configs, named))
     findings = [each for found in findings if (each := _configured(found, configs)) is not None]
     unique = {found.key: found for found in sorted(findings, key=_importance)}
-    unfixed = sorted(unique.values(), key=lambda f: (f.key[0], f.key[1].start, f.key[2]))
+    unfixed = sorted(unique.values(), key=lambda found: _order(found.diagnostic))
     everything, broken = _with_fixes(analysis, unfixed)
     ordered, hidden = _without_ignored(analysis, everything, configs)
     sources: Mapping[str, Source] = analysis.project.sources
@@ -362,8 +363,8 @@ def _operators() -> tuple[Collection[str], ...]:
     return EAGER.functions, EAGER.modules, EAGER.functional_classes
 
 
-def with_ignores(result: CheckResult) -> Iterator[tuple[Source, int]]:
-    """The files with an ignore comment for each finding that one can hide, and the number of comments."""
+def with_ignores(result: CheckResult) -> Iterator[tuple[Source, str, int]]:
+    """Each file in which a comment can hide a finding, its text with such comments, and the number of them."""
     rules = [rule.meta for rule in all_rules()]
     for path in dict.fromkeys(diagnostic.place.path for diagnostic in result.diagnostics):
         source = result.sources.get(path)
@@ -372,7 +373,7 @@ def with_ignores(result: CheckResult) -> Iterator[tuple[Source, int]]:
         own = [diagnostic for diagnostic in result.diagnostics if diagnostic.place.path == path]
         edits = suppress.ignore_edits(suppress.read(source, rules), own)
         if edits:
-            yield suppress.changed(source, edits), len(edits)
+            yield source, rewritten(source, edits), len(edits)
 
 
 def _workflow(config: Config) -> Workflow | None:
@@ -466,13 +467,14 @@ def _file_problems(analysis: Analysis, configs: Configs, named: Collection[str])
 def quant_map(paths: Sequence[str], configs: Configs, class_name: str | None = None) -> tuple[MapRoot, ...]:
     """The quantization map of every eager root in the files, or of one class."""
     analysis = analyze(paths, configs)
-    indexes: dict[str, LineIndex] = {}
+    indexes: dict[tuple[str, int], LineIndex] = {}
 
     def locate(span: SpanId) -> tuple[Place, tuple[int, int], tuple[int, int], str]:
         place = analysis.place(span)
-        if place.path not in indexes:
-            indexes[place.path] = LineIndex(analysis.project.sources[place.path].text)
-        index = indexes[place.path]
+        key = (place.path, place.span.segment)
+        if key not in indexes:
+            indexes[key] = LineIndex(analysis.project.sources[place.path].segments[place.span.segment].text)
+        index = indexes[key]
         enclosing = analysis.enclosing(span)
         return place, index.position(place.span.start), index.position(place.span.end), enclosing
 
@@ -529,7 +531,7 @@ def reveal(
         scales = Scales(facts)
         for (span, _), value in facts.reveals.items():
             place = analysis.place(span)
-            index = LineIndex(analysis.project.sources[place.path].text)
+            index = LineIndex(analysis.project.sources[place.path].segments[place.span.segment].text)
             row, _ = index.position(place.span.start)
             found.setdefault((place.path, row), set()).update(describe(scales, value).split(" | "))
     return [(path, row, " | ".join(sorted(texts))) for (path, row), texts in sorted(found.items())]

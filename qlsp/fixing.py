@@ -17,9 +17,10 @@ from qlsp.baseline import Baseline
 from qlsp.config import Configs, fixable
 from qlsp.diagnostics import Applicability, Diagnostic, Fix
 from qlsp.engine import CheckResult, check
+from qlsp.notebook import rewritten, source_of
 from qlsp.rules.api import all_rules
 from qlsp.syntax.parse import parse_file
-from qlsp.text import Edit, Source, SourceError, apply, encode
+from qlsp.text import Edit, Source, SourceError, encode
 
 MAX_ROUNDS = 100
 
@@ -222,12 +223,12 @@ def _changed(chosen: Iterable[Applied], sources: Mapping[str, Source]) -> dict[s
     for one in chosen:
         for edit in one.fix.edits:
             edits.setdefault(edit.path, []).append(edit)
-    return {path: apply(sources[path].text, each) for path, each in edits.items()}
+    return {path: rewritten(sources[path], each) for path, each in edits.items()}
 
 
 def _parses(texts: Mapping[str, str], sources: Mapping[str, Source]) -> bool:
     """No file has more syntax errors than before."""
     return all(
-        len(parse_file(Source.from_text(path, text)).problems()) <= len(parse_file(sources[path]).problems())
+        len(parse_file(source_of(path, text)).problems()) <= len(parse_file(sources[path]).problems())
         for path, text in texts.items()
     )

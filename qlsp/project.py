@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from qlsp.analysis.program import LIBRARIES, ModuleModel
+from qlsp.notebook import read, source_of
 from qlsp.syntax.parse import parse_file
-from qlsp.text import Source, SourceError, read_source
+from qlsp.text import Source, SourceError
 
 
 class Project:
@@ -30,7 +31,7 @@ class Project:
         known = self._modules.get(path)
         if known is not None:
             return known
-        source = Source.from_text(path, self.texts[path]) if path in self.texts else read_source(path)
+        source = source_of(path, self.texts[path]) if path in self.texts else read(path)
         self.sources[path] = source
         name, is_package = self.module_name(path)
         module = ModuleModel(parse_file(source), name, is_package)

@@ -442,16 +442,6 @@ def ignore_edits(
     return edits
 
 
-def changed(source: Source, edits: Sequence[Edit]) -> Source:
-    """A source after edits that do not overlap."""
-    segments = list(source.segments)
-    for edit in sorted(edits, key=lambda edit: -edit.span.start):
-        text = segments[edit.span.segment].text
-        text = text[: edit.span.start] + edit.content + text[edit.span.end :]
-        segments[edit.span.segment] = replace(segments[edit.span.segment], text=text)
-    return replace(source, segments=tuple(segments))
-
-
 def _extension(comments: FileComments, diagnostic: Diagnostic, codes: Sequence[str]) -> Edit | None:
     """Add codes to an ignore comment that is about the same statement."""
     for directive in comments.about(diagnostic.place.span):

@@ -53,16 +53,19 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file as text, with what is needed to write it back unchanged."""
+    """A file as text, with what is needed to write it back unchanged. ``raw`` is the whole text of a notebook."""
 
     path: str
     segments: tuple[Segment, ...]
     encoding: str = "utf-8"
     bom: bool = False
+    raw: str | None = None
 
     @property
     def text(self) -> str:
-        """The text of the only segment."""
+        """The text of the file: that of the only segment, or the JSON of a notebook."""
+        if self.raw is not None:
+            return self.raw
         (segment,) = self.segments
         return segment.text
 
@@ -172,23 +175,24 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join(parts) + text[position:]
 
 
-def read_source(path: str) -> Source:
-    """Read a Python file, with the encoding that Python itself would use."""
+def read_source(path: str, encoding: str | None = None) -> Source:
+    """Read a file, with the encoding that Python itself would use for its own if none is given."""
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SourceError(f"cannot be read: {_one_line(reason)}") from error
-    return decode(path, data)
+    return decode(path, data, encoding)
 
 
-def decode(path: str, data: bytes) -> Source:
+def decode(path: str, data: bytes, encoding: str | None = None) -> Source:
     """Make a source of a file's bytes."""
     bom = data.startswith(_BOM)
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    except SyntaxError as error:
-        raise SourceError(f"cannot be decoded: {_one_line(str(error))}") from error
+    if encoding is None:
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        except SyntaxError as error:
+            raise SourceError(f"cannot be decoded: {_one_line(str(error))}") from error
     if bom:
         data, encoding = data[len(_BOM) :], "utf-8"
     try:
@@ -207,16 +211,6 @@ def encode(source: Source) -> bytes:
         return (_BOM if source.bom else b"") + source.text.encode(source.encoding)
     except (UnicodeError, LookupError) as error:
         raise SourceError(f"cannot be encoded: {_one_line(str(error))}") from error
-
-
-def write_source(source: Source) -> None:
-    """Write a source of one segment back to its file, with its encoding and byte order mark."""
-    data = encode(source)
-    try:
-        Path(source.path).write_bytes(data)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SourceError(f"cannot be written: {_one_line(reason)}") from error
 
 
 def _one_line(message: str) -> str:

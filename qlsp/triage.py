@@ -40,8 +40,8 @@ def _library(module: ModuleModel) -> bool:
 
 def _tainted(module: ModuleModel, taints: set[str]) -> list[str]:
     """The names a file imports from files that matter."""
-    text = module.syntax.source.segments[0].text
-    if not any(_last(taint) in text for taint in taints):
+    texts = [segment.text for segment in module.syntax.source.segments]
+    if not any(_last(taint) in text for taint in taints for text in texts):
         return []
     names = [name for name, target in module.imports.items() if _matches(target, taints)]
     return names + [star for star in module.stars if f"{star}.*" in taints]

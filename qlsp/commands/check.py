@@ -28,12 +28,13 @@ from qlsp.config import Resolver, selected
 from qlsp.diagnostics import Diagnostic, Message, Severity
 from qlsp.discover import Collection, collect
 from qlsp.engine import CheckResult
+from qlsp.notebook import decode
 from qlsp.report import changes, full
 from qlsp.report.findings import Findings, RuleText
 from qlsp.report.formats import FORMATS
 from qlsp.report.page import as_markdown, summary
 from qlsp.rules.api import all_rules
-from qlsp.text import Place, Source, SourceError, Span, decode, read_source, write_source
+from qlsp.text import Place, Source, SourceError, Span, read_source
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -225,9 +226,9 @@ def _read_baseline(path: str) -> Baseline:
 def _add_ignores(result: CheckResult, files: Collection) -> bool:
     """Add an ignore comment for each finding that one can hide; True if a file changed."""
     lines = written = 0
-    for source, number in engine.with_ignores(result):
+    for source, text, number in engine.with_ignores(result):
         try:
-            write_source(source)
+            fixing.write_fixed(source, text)
         except SourceError as error:
             files.fail(f"{source.path}: {error}")
         else:

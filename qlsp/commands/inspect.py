@@ -9,9 +9,10 @@ from qlsp import engine
 from qlsp.commands.configuration import configs_of
 from qlsp.commands.output import FAILED, OK, complain, write
 from qlsp.discover import Collection, collect
+from qlsp.notebook import read
 from qlsp.qmap import MapRoot
 from qlsp.report import map as map_report
-from qlsp.text import SourceError, read_source
+from qlsp.text import SourceError
 
 
 def inspect(arguments: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def _readable(files: Collection) -> list[str]:
     paths = []
     for path in files.paths:
         try:
-            read_source(path)
+            read(path)
         except SourceError as error:
             files.fail(f"{path}: {error}")
         else:

@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_written(project: Path, monkeypatch: pytest.Monkey
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr("os.replace", refuse)
     assert cli.main(["check", "--add-ignore"]) == 2
     err = capsys.readouterr().err
     assert "qlsp: net.py: cannot be written: Permission denied\n" in err and "Traceback" not in err

@@ -200,7 +200,7 @@ def test_an_internal_error_is_one_line_and_2(
         (["check", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["check", "--stdin-filename", "a.py"], "--stdin-filename needs -"),
         (["check", "--output-file", "no/such/folder/report"], "no/such/folder/report: cannot write the report"),
-        (["check", "book.ipynb"], "book.ipynb: notebooks are not supported"),
+        (["check", "book.ipynb"], "book.ipynb: no such file or folder"),
         (["inspect"], "PATH[:CLASS]"),
         (["inspect", "absent.py"], "qlsp: absent.py: no such file or folder"),
         (["inspect", "net.py:Net"], "qlsp: Net: no model of this name"),
