@@ -108,7 +108,8 @@ class Submodule:
     (pairs of a parameter and a key, see ``ops.spec.Application``). ``weights`` says how the ``qconfig`` that
     reaches it observes weights, ``holder`` is the path of the module that has this qconfig, ``assigned`` the
     statement that gives it; each is None where it is not known. ``several``: it stands for all that a loop of unknown
-    length builds.
+    length builds. ``code`` are the chunks (file and number) of the
+    methods of a subclass of a library layer.
     """
 
     path: str
@@ -121,6 +122,11 @@ class Submodule:
     holder: str | None = None
     assigned: SpanId | None = None
     several: bool = False
+    code: frozenset[tuple[str, int]] = frozenset()
+
+
+PARAMETER = "parameter"
+"""The first part of the key of an argument that is a parameter of a layer which convert swaps."""
 
 
 @dataclass(frozen=True, slots=True)

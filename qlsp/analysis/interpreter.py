@@ -86,7 +86,7 @@ class Interpreter(Layers):
         self.results = {}
         self.building = 0
         self.qconfig_places = {}
-        self.derived = {}
+        self.derived, self.mapped = {}, {}
 
     # --- calls that the tool itself looks for -------------------------------------------------------
 

@@ -6,9 +6,10 @@ import re
 
 import libcst as cst
 
-from qlsp.analysis.facts import Parameter, Submodule
+from qlsp.analysis.facts import PARAMETER, Parameter, Submodule
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.outputs import Outputs
+from qlsp.analysis.program import ClassModel
 from qlsp.ops.spec import OpSpec
 from qlsp.values.state import Instance, State
 from qlsp.values.value import (
@@ -38,6 +39,7 @@ class Layers(Outputs):
 
     qconfig_places: dict[tuple[int, Value], SpanId]
     derived: dict[int, bool | None]
+    mapped: dict[tuple[str, ...], bool]
 
     # --- qconfigs -----------------------------------------------------------------------------------
 
@@ -115,12 +117,17 @@ class Layers(Outputs):
             base = self.native_base(instance) or ""
             row = self.backend.modules.get(base)
             if base in self.backend.functional_classes or (row is not None and row.swapped):
-                found[oid] = False
-        return dict.fromkeys(found) if found and self._maps_classes() else found
+                names = tuple(entry.name for entry in self.mro(instance.cls) if isinstance(entry, ClassModel))
+                if names not in self.mapped:
+                    self.mapped[names] = self._maps(names)
+                found[oid] = None if self.mapped[names] else False
+        return found
 
-    def _maps_classes(self) -> bool:
-        units = (unit for module in self.finder.modules() for unit in module.syntax.units)
-        return any(_OWN_MAPPING.search(unit.text) for unit in units)
+    def _maps(self, classes: tuple[str, ...]) -> bool:
+        """Does a file that names one of the classes say what convert makes of classes?"""
+        named = re.compile(rf"\b(?:{'|'.join(map(re.escape, classes))})\b")
+        texts = ([unit.text for unit in module.syntax.units] for module in self.finder.modules())
+        return any(any(map(named.search, each)) and any(map(_OWN_MAPPING.search, each)) for each in texts)
 
     def _names(self, root: Ref, state: State) -> dict[int, str]:
         """The path of every instance under a root (see ``interpreter``)."""
@@ -143,7 +150,7 @@ class Layers(Outputs):
         if conversion and not self.muted:
             span = self.span(node)
             self.facts.parameters[(span, self.path)] = Parameter(span, self.path, value.oid, name, state.guard)
-        return Unknown("a parameter of a layer that convert swaps")
+        return Unknown("a parameter of a layer that convert swaps", (PARAMETER, value.oid, name))
 
     def _packing(self, instance: Instance | None, name: str) -> OpSpec | None:
         """The row of a layer whose quantized class has a method of this name instead of a parameter."""
@@ -180,7 +187,13 @@ class Layers(Outputs):
             holder=names[holder] if holder is not None else None,
             assigned=self.qconfig_places.get((holder, qconfig)) if holder is not None and qconfig is not None else None,
             several=oid in self.summaries,
+            code=self._code(instance) if row is not None else frozenset(),
         )
+
+    def _code(self, instance: Instance) -> frozenset[tuple[str, int]]:
+        """The chunks of the methods of a subclass."""
+        classes = [entry for entry in self.mro(instance.cls) if isinstance(entry, ClassModel)]
+        return frozenset((m.unit.path, m.unit.index) for entry in classes for m in entry.methods.values())
 
     def _holder(self, oid: int, path: str, names: dict[int, str], state: State) -> int | None:
         """The module on the way from the root whose qconfig attribute an instance gets."""

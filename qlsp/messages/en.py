@@ -346,4 +346,76 @@ MESSAGES: dict[str, str] = {
         " `nn.ModuleDict`."
     ),
     "fix-register-container": "Make it an `nn.{container}` (new keys in prepared checkpoints)",
+    # unsupported-module, functional-weight-op
+    "unsupported-module": (
+        "`{module}` gets a quantized tensor, but {kind} has no quantized kernel: the float model and calibration run,"
+        " the converted model raises `{error}`. Run it in float between a DeQuantStub and a QuantStub, or take another"
+        " module."
+    ),
+    "refused-module": (
+        "A qconfig reaches `{module}`, but eager mode cannot quantize {kind}: it ends in `{error}`. Give it"
+        " `qconfig = None` and run it in float behind a DeQuantStub."
+    ),
+    "prelu-raises": (
+        "`{module}` gets a quantized tensor: where weights are observed per channel, as by default on x86, convert"
+        " refuses {kind} with `Dimension out of range (expected to be in range of [-1, 0], but got 1)`, and with one"
+        " scale the quantized kernel is wrong (6.3 dB). Give it `qconfig = None` and run it in float."
+    ),
+    "prelu-wrong": (
+        "`{module}` gets a quantized tensor: the quantized kernel of {kind} multiplies positive values by the slope"
+        " too, and 6.3 dB are left, against 33 dB in float between a DeQuantStub and a QuantStub."
+    ),
+    "module-made-here": "the module is made here",
+    "fix-island": "Run it in float between a DeQuantStub and a QuantStub (costs speed at every run)",
+    "fix-island-end": "Dequantize first: nothing quantized follows",
+    "fix-island-container": (
+        "Put a DeQuantStub before and a QuantStub behind the module (costs speed at every run)"
+    ),
+    "fix-island-reason": "the float model stays the same, but the operation leaves int8: speed and result change",
+    "functional-weight-op": (
+        "`{spelling}` gets a quantized tensor and float weights: convert swaps modules, not functions, so the converted"
+        " model raises `{error}`. Make it a layer, or run it in float between a DeQuantStub and a QuantStub."
+    ),
+    # subclass-not-swapped
+    "subclass-not-swapped": (
+        "`{module}` gets a quantized tensor, but convert goes by the exact class and leaves `{kind}`, a subclass of"
+        " {base}, in float: the converted model raises `{error}`. Hold the {base} in an attribute instead."
+    ),
+    "subclass-raises-here": "the call that raises",
+    # weight-attribute-in-forward
+    "weight-attribute-in-forward": (
+        "`{module}.{name}` is a tensor of the float {kind}, but a method of the quantized one: the converted model"
+        " raises `'function' object has no attribute ...`, or a TypeError where it is used as a tensor. Keep what"
+        " forward needs of it in a buffer."
+    ),
+    # conv-padding-unsupported
+    "conv-padding-mode": (
+        "A qconfig reaches `{module}`, but no quantized convolution pads in the mode '{mode}': convert raises"
+        " `{error}`. Pad by hand with `F.pad`, or keep the layer in float."
+    ),
+    "conv-padding-unsupported": (
+        "A qconfig reaches `{module}`, but a quantized convolution takes its padding as numbers, not as '{word}':"
+        " convert raises `quantized::conv{dimensions}d_prepack() Expected a value of type 'List[int]' for argument"
+        " 'padding'`."
+    ),
+    "fix-padding": "Write the padding as a number: {padding}",
+    "fix-padding-reason": "the float model pads the same rows",
+    # per-channel-convtranspose, embedding-qconfig
+    "per-channel-convtranspose": (
+        "This qconfig observes weights per channel, and it reaches `{module}`, a {kind}, for which that does not work:"
+        " {stage} raises `{error}`. Give the layer a qconfig with one weight scale."
+    ),
+    "fix-per-tensor": "Give the layer a qconfig with one weight scale",
+    "fix-per-tensor-reason": "only transposed convolutions get it, and with the other one they cannot be quantized",
+    "fix-per-tensor-engine": (
+        "with torch 2.13 the engine `x86` (oneDNN) gives noise for transposed convolutions whose numbers of channels"
+        " differ; `fbgemm` and `qnnpack` compute them right"
+    ),
+    "fix-mode-reason": "training and calibration take different ones, and which of them is used is not known here",
+    "embedding-qconfig": (
+        "This qconfig reaches `{module}`, and an embedding takes only one that observes weights in float qparams:"
+        " convert raises `{error}`"
+    ),
+    "fix-embedding": "Give the embedding a qconfig for embeddings",
+    "fix-embedding-reason": "only embeddings get it, and with the other one they cannot be quantized",
 }

@@ -173,6 +173,12 @@ class EditBuilder:
         target, iterable = (self._expression(At(at.unit, node)) for node in (found.target, found.iter))
         return LoopAt(At(at.unit, found), target, iterable)
 
+    def in_constructor(self, key: NodeKey) -> bool:
+        """True if a node stands in an ``__init__``."""
+        function = self.view.function(self.view.at(key))
+        node = function.node if function is not None else None
+        return isinstance(node, cst.FunctionDef) and node.name.value == "__init__"
+
     def runs_once(self, key: NodeKey) -> bool:
         """False where a node is part of a comprehension, a lambda or a condition of its statement."""
         at = self.view.at(key)

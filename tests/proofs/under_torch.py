@@ -3,7 +3,8 @@
 A run description (the ``json inputs`` block of a Markdown case) is a table:
 
 - ``inputs``: one entry per argument of ``forward``: a shape for a random tensor (input number N has a
-  standard deviation of 3 to the N), ``{"list": [...]}`` or ``{"dict": {...}}`` of entries, ``{"value": X}``;
+  standard deviation of 3 to the N), ``{"list": [...]}`` or ``{"dict": {...}}`` of entries, ``{"value": X}``,
+  ``{"indices": shape, "below": N}`` for whole numbers;
 - ``init``: one list of constructor arguments per run, ``[[]]`` if left out; what the runs show is united;
 - ``nets``: the classes to run, ``["Net"]`` if left out; ``make``: a function that returns the model instead;
 - ``workflow``: ``eager`` (default) or ``fx``; ``mode``: ``ptq`` (default) or ``qat``;
@@ -131,6 +132,8 @@ def batch_of(inputs: Sequence[Any], generator: torch.Generator) -> tuple[Any, ..
             return [build(item) for item in entry["list"]]
         if "dict" in entry:
             return {key: build(item) for key, item in entry["dict"].items()}
+        if "indices" in entry:
+            return torch.randint(0, entry["below"], entry["indices"], generator=generator)
         return entry["value"]
 
     return tuple(build(entry) for entry in inputs)
