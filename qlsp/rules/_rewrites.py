@@ -40,6 +40,7 @@ DEQUANT_STUB = "torch.ao.quantization.DeQuantStub"
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 PREPARE = "torch.ao.quantization.prepare"
+UNCALLABLE = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 INDEXED = ("torch.nn.Sequential", "torch.nn.ModuleList")
 _PATH = re.compile(r"(?:(?!__)[^\W\d]\w*|\d+)(?:\.(?:(?!__)[^\W\d]\w*|\d+))*")
 _FUSES = re.compile(r"\bfuse\w*\s*\(")
@@ -174,11 +175,24 @@ def require_direct_call(ctx: RuleContext, span: SpanId) -> None:
         owner = facts.submodules.get(call.owner or 0)
         if owner is None:
             raise NoFix("the stub is no registered module")
+        if call.spec.role is not Role.QUANTIZE:
+            raise NoFix("the call of other modules too")
+        if _in_a_list_of_stubs(facts, owner.path):
+            continue
         parent, dot, _ = owner.path.rpartition(".")
         outer = next((each for each in facts.submodules.values() if each.path == parent), None)
         library = outer is None or "." in outer.cls
         if not owner.path.endswith("]") and library and (dot or outer is not None):
             raise NoFix("the call of a container")
+
+
+def _in_a_list_of_stubs(facts: Facts, path: str) -> bool:
+    """Is a module the member of a ModuleList or ModuleDict, which nobody can call, of stubs alone?"""
+    parent = path.rpartition(".")[0]
+    if not any(s.path == parent and s.cls in UNCALLABLE for s in facts.submodules.values()):
+        return False
+    members = [s for s in facts.submodules.values() if s.path.startswith(f"{parent}.")]
+    return all(member.cls == QUANT_STUB for member in members)
 
 
 def one_for_each_pass(ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: str, constructor: str) -> str:

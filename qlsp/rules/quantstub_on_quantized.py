@@ -54,7 +54,9 @@ A stub cannot requantize, so it cannot give two branches one scale either: for a
 ## Fix safety
 Safe where every context in view passes a quantized tensor: the call is removed, and the stub with it if nothing
 else uses it. If the stub gave two inputs of a concatenation one scale, the concatenation gets an observer instead.
-Where the stub also sees float tensors: unsafe, a DeQuantStub before the stub.
+Where the stub also sees float tensors: unsafe, a DeQuantStub before the stub. There is no fix for a stub in a
+Sequential or a QuantWrapper (its call is not in the source), for a call that runs other modules of a list too, nor for
+a recurrent state that is float in the first step only.
 
 ## When it is silent
 Where the stub's input may be float: an unknown caller, a branch, a tensor that passed a DeQuantStub.

@@ -62,8 +62,12 @@ it falls from 32.2 to 17.9 dB.
 Safe: the call gets a stub of its own, made like the first one; the float model stays the same to the bit. Where the
 tensors later meet in a concatenation that shared the stub's scale, the concatenation becomes one with an observer in
 the same fix, or moves before the stub if all its inputs are bare stub outputs. In a loop of known length every pass
-gets a stub, which is unsafe: a longer loop would be cut off. There is no fix for a block or a helper that is called
-several times, nor for a loop of unknown length.
+gets a stub, which is unsafe: a longer loop would be cut off.
+
+There is no fix where the number of tensors comes from the caller (`*args`, a list or dict that is a parameter, `map`
+over one): no list of stubs has the right length. Nor is there one for a block, a helper method or a function that is
+called several times: the stub would have to be a parameter of it, and every caller, in view or not, would have to
+pass one. Build a block per tensor, or quantize before the call.
 
 ## When it is silent
 Calls that exclude each other (two arms of an `if`, an early return), the same tensor twice, slices, chunks and time
