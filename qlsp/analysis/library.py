@@ -10,6 +10,7 @@ from qlsp.analysis.builtin_calls import BuiltinCalls
 from qlsp.analysis.facts import FunctionalUse
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import Argument, Arguments
+from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
@@ -116,6 +117,10 @@ PREDICATES = frozenset({"torch.is_tensor", "torch.jit.is_scripting", "torch.jit.
 DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
 PARAMETER_LISTS = {"parameters": False, "buffers": False, "named_parameters": True, "named_buffers": True}
 NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
+
+QUANTIZED_MODULES = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
+FUNCTIONAL_ATTRIBUTES = MODULE_ATTRIBUTES | {"activation_post_process", "from_float", "weight_fake_quant"}
+"""What a FloatFunctional or QFunctional has besides its operations."""
 
 Q = "torch.ao.quantization."
 PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
@@ -277,6 +282,8 @@ class Library(BuiltinCalls):
             return self._run_wrapper(instance, arguments, node, state)
         if base in PARALLEL and "module" in instance.attributes and node is not None:
             return self.call(instance.attributes["module"], arguments, node, state)
+        if base.startswith(QUANTIZED_MODULES):
+            return Unknown(f"{base} in a model that is written quantized")
         found = list(self.tensors_in(arguments, state))
         if found and all(isinstance(t, Tensor) and t.domain is Domain.FLOAT for t in found):
             if base in ("torch.nn.Module",):
@@ -458,6 +465,8 @@ class Library(BuiltinCalls):
         """Keep the fact that a method of a FloatFunctional, or the object itself, is called."""
         instance = self.instance(state, ref)
         if self.facts is None or self.muted or instance is None:
+            return
+        if row is None and name != "forward" and (name in FUNCTIONAL_ATTRIBUTES or name.startswith("_")):
             return
         unexpected: tuple[str, ...] = ()
         missing: tuple[str, ...] = ()

@@ -418,4 +418,42 @@ MESSAGES: dict[str, str] = {
     ),
     "fix-embedding": "Give the embedding a qconfig for embeddings",
     "fix-embedding-reason": "only embeddings get it, and with the other one they cannot be quantized",
+    # functional-called-directly
+    "functional-called-directly": (
+        "A {kind} has no `forward` to call, only a method for each operation: already the float model raises. Name the"
+        " operation, as in `.add(x, y)` or `.cat([x, y], dim)`."
+    ),
+    "fix-name-operation": "Name the operation, if it is `{operation}`",
+    "fix-name-operation-reason": "which operation is meant is not in the code",
+    # functional-bad-call
+    "functional-bad-call": (
+        "Already the float model raises `{error}`: the methods of a {kind} take `x` and `y`, `cat` takes a list `x` and"
+        " `dim`, and nothing else."
+    ),
+    "functional-bad-call-method": (
+        "A {kind} has no method `{method}`: already the float model raises `{error}`. It has `add`, `mul`, `matmul`,"
+        " `add_relu`, `cat`, `add_scalar` and `mul_scalar`."
+    ),
+    "fix-rename-keyword": "Rename `{old}` to `{new}`",
+    "fix-list-of-tensors": "Put the tensors in a list",
+    "fix-other-method": "Say `{method}` by the methods that there are",
+    "fix-bad-call-reason": "the call raises as it is, and the new one gives what it means, to the bit",
+    "fix-doubt-reciprocal": "the reciprocal is rounded, so that a result may differ in its last bit",
+    # functional-on-float
+    "functional-on-float": (
+        "`{functional}` gets float tensors here, behind a DeQuantStub. The float model and its calibration run, but"
+        " convert swaps it for the quantized one, and the converted model raises `{error}`."
+    ),
+    "functional-made-here": "it is built here",
+    "fix-torch-function": "Use `{function}`",
+    "fix-torch-function-reason": (
+        "it is what the FloatFunctional calls in the float model, and all tensors are float here"
+    ),
+    # qfunctional-before-convert
+    "qfunctional-before-convert": (
+        "A QFunctional calls quantized operators, and the model is float until convert: its `{method}` already raises"
+        " there. Build a FloatFunctional; convert makes a QFunctional of it."
+    ),
+    "fix-float-functional": "Build a FloatFunctional",
+    "fix-float-functional-reason": "it has the same methods, and convert makes a QFunctional of it",
 }

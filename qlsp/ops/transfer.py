@@ -164,7 +164,8 @@ def _quantized_class(call: Application) -> Outcome:
         return Outcome(_swapped(call), _mixed(call))
     if call.inputs[0].domain is not Domain.FLOAT:
         return Outcome(_swapped(call))
-    if all(t.dequantized for t in floats):
+    behind = [t.dequantized for t in floats]
+    if all(behind) or call.spec.functionals and any(behind):
         return Outcome(_shaped(call, Domain.FLOAT, None), call.spec.on_float)
     return Outcome(_swapped(call), call.spec.on_float)
 

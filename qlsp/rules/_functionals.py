@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder
 
 Q_FUNCTIONAL = "torch.ao.nn.quantized.QFunctional"
+FUNCTIONALS = (FLOAT_FUNCTIONAL, Q_FUNCTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def losses(ctx: RuleContext, kind: Keeping) -> list[tuple[Stray, list[Loss]]]:
         lost = []
         for use in _uses(ctx, stray):
             call = ctx.facts.op_calls.get((use.span, use.path))
-            if call is not None and use.fits and _loses(scales, call):
+            if call is not None and _loses(scales, call):
                 raises = next((each.raises for each in call.alternatives if each.raises is not None), None)
                 lost.append(Loss(stray, call, raises))
         if lost:
