@@ -83,6 +83,7 @@ MESSAGES: dict[str, str] = {
     "fix-doubt-passes": "the list is as long as the loop is in the code in view; a longer one would be cut off",
     "fix-doubt-children": "code in view lists the children of models, and this adds one",
     "fix-doubt-attributes": "code in view makes objects or sets attributes in a way of its own",
+    "fix-doubt-later-cat": "a later `{spelling}` mixes scales and would take the new one; it has no certain fix",
     "fix-doubt-checkpoint": "code in view loads a checkpoint after prepare, and its keys change",
     # quantstub-reused
     "quantstub-reused": (

@@ -626,25 +626,45 @@ def join_cats(
 ) -> bool:
     """Add an observer to the raw concatenations in which a new scale of a call would differ from the others.
 
-    True if there are any. Those whose inputs differ already have a finding, and a fix, of their own.
+    True if there are any. Those whose inputs differ already have a finding, and a fix, of their own; where no such fix
+    is certain and the new scale would be the one that wins, the loss there may grow.
     """
     done = {call.span} if done is None else done
-    before = len(done)
+    before, lasting = len(done), dict[SpanId, OpCall]()
     for facts, use in uses(ctx, call.span):
-        for cat in _torn(facts, use):
-            if cat.span not in done:
+        for cat, mixed in _torn(facts, use):
+            if mixed:
+                lasting.setdefault(cat.span, cat)
+            elif cat.span not in done:
                 done.add(cat.span)
                 _add_functional(ctx, edit, cat, doubts)
+    later = [] if doubts.reasons else [cat for span, cat in lasting.items() if span not in done]
+    for cat in later:
+        if not _has_certain_fix(ctx, cat):
+            doubts.add(Message.of("fix-doubt-later-cat", spelling=cat.spelling))
+            break
     return len(done) > before
 
 
-def _torn(facts: Facts, producer: OpCall) -> Iterator[OpCall]:
-    """The raw concatenations of one scale that have several once a call's output gets a new one.
+def _has_certain_fix(ctx: RuleContext, cat: OpCall) -> bool:
+    """Would a concatenation get an observer by a SAFE fix?"""
+    doubts = Doubts()
+    try:
+        _add_functional(ctx, ctx.edits(), cat, doubts)
+    except NoFix:
+        return False
+    return not doubts.reasons
 
-    Follows the new scale in the order of execution; a concatenation that is torn gets a new one itself.
+
+def _torn(facts: Facts, producer: OpCall) -> Iterator[tuple[OpCall, bool]]:
+    """The raw concatenations that have several scales once a call's output gets a new one, and whether they had before.
+
+    Follows the new scale in the order of execution; a concatenation that is torn gets a new one itself. Of those that
+    had several before, only the first ones whose scale it decides: their own fix decides the scale of what follows.
     """
     scales = Scales(facts)
     new: dict[tuple[object, ...], object] = dict.fromkeys(_outputs(producer), "new")
+    behind: set[tuple[object, ...]] = set()
     started = False
     for call in facts.op_calls.values():
         if call is producer:
@@ -657,15 +677,28 @@ def _torn(facts: Facts, producer: OpCall) -> Iterator[OpCall]:
             continue
         if is_cat(call):
             torn = any(len(set(each)) > 1 for each in labels)
-            if torn and scales.verdict(call).outcome == "same":
-                yield call
+            verdict = scales.verdict(call).outcome
+            if torn and verdict == "same":
+                yield call, False
                 new.update(dict.fromkeys(_outputs(call), call.span))
                 continue
+            if verdict == "mixed" and _first(call) in new:
+                if _first(call) not in behind:
+                    yield call, True
+                behind.update(_outputs(call))
         elif call.spec.role is not None or call.spec.observation not in (Observation.SHARE, Observation.DERIVED):
             continue
         label = labels[0][0] if labels[0] else None
         if label is not None:
             new.update({output: _derived(call, label) for output in _outputs(call)})
+            if _first(call) in behind:
+                behind.update(_outputs(call))
+
+
+def _first(call: OpCall) -> tuple[object, ...]:
+    """The first operand of a call."""
+    operands = call.alternatives[0].operands
+    return _identity(operands[0].value) if operands else (None,)
 
 
 def _derived(call: OpCall, label: object) -> object:

@@ -77,6 +77,8 @@ def judge(model: Model, truth: Truth, findings: Sequence[Finding]) -> Judgement:
     reported = {each.row for each in findings if each.code == CAT_RULE}
     others = {each.row for each in model.faults if each.rule != CAT_RULE}
     result.wrong_cats = [each for each in findings if each.code == CAT_RULE and each.row in ran - warned]
+    if any(each.elsewhere and not each.raises for each in model.faults):  # cats reported where they are not called
+        warned &= {each.row for each in model.faults if each.rule == CAT_RULE}
     result.missed_cats = sorted(warned - reported - others)
     return result
 
