@@ -101,6 +101,12 @@ class Analysis:
         unit = module.syntax.all_units[span.unit]
         return Place(span.path, unit.span(span.ordinal))
 
+    def anchor(self, span: SpanId) -> Place:
+        """Where a finding about a span stands: a call in a chain over several lines at the name that is called."""
+        module = self.project.module_at(span.path)
+        assert module is not None
+        return Place(span.path, module.syntax.all_units[span.unit].anchor(span.ordinal))
+
     def enclosing(self, span: SpanId) -> str:
         """The class and function a span stands in, as ``Net.forward``."""
         module = self.project.module_at(span.path)
@@ -132,7 +138,8 @@ def check(
     findings.extend(_Found(problem) for problem in _file_problems(analysis, configs, named))
     findings = [each for found in findings if (each := _configured(found, configs)) is not None]
     unique = {found.key: found for found in sorted(findings, key=_importance)}
-    unfixed = sorted(unique.values(), key=lambda found: _order(found.diagnostic))
+    by_place = sorted(unique.values(), key=lambda found: _order(found.diagnostic))
+    unfixed = list(_first_of_each_line(by_place, analysis))
     everything, broken = _with_fixes(analysis, unfixed)
     ordered, hidden = _without_ignored(analysis, everything, configs)
     sources: Mapping[str, Source] = analysis.project.sources
@@ -165,6 +172,24 @@ class _Found:
     def key(self) -> tuple[str, Span, str]:
         """Findings with one key are one."""
         return self.diagnostic.place.path, self.diagnostic.place.span, self.diagnostic.code
+
+
+def _first_of_each_line(findings: Iterable[_Found], analysis: Analysis) -> Iterator[_Found]:
+    """The findings without those that share their line with an earlier one of a rule which reports one per line."""
+    lines: dict[tuple[str, int], LineIndex] = {}
+    seen: set[tuple[str, str, int, int]] = set()
+    for found in findings:
+        if found.rule is not None and found.rule.meta.one_per_line:
+            path, span = found.diagnostic.place.path, found.diagnostic.place.span
+            if (path, span.segment) not in lines:
+                source = analysis.project.sources[path].segments[span.segment]
+                lines[path, span.segment] = LineIndex(source.text)
+            row, _ = lines[path, span.segment].position(span.start)
+            key = (found.diagnostic.code, path, span.segment, row)
+            if key in seen:
+                continue
+            seen.add(key)
+        yield found
 
 
 def _configured(found: _Found, configs: Configs) -> _Found | None:
@@ -430,7 +455,7 @@ def _diagnostic(analysis: Analysis, rule: Rule, finding: Finding) -> Diagnostic:
         rule.meta.name,
         finding.message,
         finding.severity or rule.meta.severity,
-        analysis.place(finding.span),
+        analysis.anchor(finding.span),
         finding.predicts or rule.meta.predicts,
         finding.assumes,
         related,

@@ -214,6 +214,11 @@ class BuiltinCalls(Calls):
     def _builtin_sum(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterable")
         items = self.items(value, state) if value is not None else None
+        row = self.backend.functions.get("builtins.sum")
+        if row is not None and value is not None and len(arguments.positional) == 1 and not arguments.keywords:
+            members = items if items is not None else [self.element(value, -1, state)]
+            if any(self.has_tensor(member, state) for member in members):
+                return self.apply(row, "sum", arguments, node, state)
         if items is None:
             return Unknown("a sum of an unknown iterable")
         total: Value = arguments.get(1, "start") or Const(0)

@@ -70,6 +70,9 @@ class Calls(Objects):
         return Unknown(function.reason, ("call", node.func.value, *keys))
 
     def _call_options(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        method = self.method_of_tensors(function, arguments, node, state)
+        if method is not None:
+            return method
         base = state.guard
         values: list[tuple[Guard, Value]] = []
         outcomes: list[State] = []
@@ -87,6 +90,10 @@ class Calls(Objects):
         self.path = saved
         self.adopt(state, outcomes, base)
         return choice(values) if values else Unknown("no alternative is left")
+
+    def method_of_tensors(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
+        """A tensor method whose receiver has alternatives: one call (see ``library``)."""
+        raise NotImplementedError
 
     def special_call(self, node: cst.Call, state: State) -> Value | None:
         """``super()`` and ``super(Class, self)``."""
@@ -129,6 +136,7 @@ class Calls(Objects):
         try:
             inner = State({}, state.heap, state.guard)
             self._bind_parameters(model, receiver, arguments, inner)
+            frame.arguments = tuple(inner.names.values())
             value = self._run_body(model, frame, inner, base, state)
         finally:
             self.frame, self.path = saved_frame, saved_path

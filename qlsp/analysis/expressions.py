@@ -252,6 +252,7 @@ class Expressions(Statements):
     ) -> Value:
         """Apply a binary operator: tensors by their row, Python values by Python."""
         if self.has_tensor(left, state) or self.has_tensor(right, state):
+            operator = f"{operator}=" if in_place else operator
             row = self.backend.operators.get(operator)
             if row is None:
                 return Unknown(f"operator {operator} on tensors")
@@ -635,10 +636,6 @@ class Expressions(Statements):
 
     def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """Call a value (see ``calls``)."""
-        raise NotImplementedError
-
-    def has_tensor(self, value: Value, state: State) -> bool:
-        """True if the value is or may be a tensor (see ``operators``)."""
         raise NotImplementedError
 
     def apply(

@@ -56,7 +56,9 @@ class OpCall:
     """A call of an operator row. ``owner`` is the module or FloatFunctional instance; ``open`` says that the
     list of operands has an unknown number of further members like the ones shown. ``receiver`` is the instance
     whose method makes the call. ``alias`` says that the owner is a second name, which convert does not swap.
-    ``arguments`` are those that are no tensors (see ``ops.spec.Application``)."""
+    ``held`` says that something besides the statement may look at the tensor that an in-place call changes; None of
+    a call that changes none. ``arguments`` are those that are no tensors
+    (see ``ops.spec.Application``)."""
 
     span: SpanId
     path: CallPath
@@ -71,6 +73,7 @@ class OpCall:
     receiver: int | None = None
     alias: bool = False
     arguments: tuple[object, ...] = ()
+    held: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

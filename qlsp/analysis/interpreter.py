@@ -365,6 +365,7 @@ class Interpreter(Layers):
         """Run a function whose parameters are already bound; what it returns."""
         model = self.functions[function.span]
         frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
+        frame.arguments = tuple(names.values())
         self.frame = frame
         self._stack.append(function.span)
         inner = State(names, state.heap, state.guard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import libcst as cst
 
@@ -20,6 +21,7 @@ from qlsp.values.value import (
     ClassValue,
     Const,
     Domain,
+    Guard,
     Ref,
     Super,
     Symbol,
@@ -27,6 +29,7 @@ from qlsp.values.value import (
     TupleValue,
     Unknown,
     Value,
+    choice,
 )
 
 CREATORS = frozenset(
@@ -368,6 +371,26 @@ class Library(BuiltinCalls):
             return self.native_forward(value.receiver, base, arguments, node, state)
         return self._instance_method(value.receiver, instance, name, arguments, node, state)
 
+    def method_of_tensors(self, function: Choice, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
+        """A tensor method of the table whose receiver has alternatives: one call with these alternatives."""
+        receivers: list[tuple[Guard, Value]] = []
+        names: set[str] = set()
+        for guard, option in function.options:
+            if not isinstance(option, Bound) or not isinstance(option.receiver, Tensor):
+                return None
+            if option.receiver.collection and option.name in DICT_METHODS:
+                return None
+            receivers.append((guard, option.receiver))
+            names.add(option.name)
+        row = self.backend.methods.get(names.pop()) if len(names) == 1 else None
+        if row is None or not isinstance(node.func, cst.Attribute):
+            return None
+        receiver = Argument(choice(receivers), node.func.value)
+        full = Arguments([receiver, *arguments.positional], arguments.keywords, arguments.open)
+        value = self.apply(row, node.func.attr.value, full, node, state)
+        self._in_place(node.func.attr.value, value, node, state)
+        return value
+
     def _tensor_method(self, tensor: Tensor, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         if tensor.collection and name in DICT_METHODS:
             entries = self.allocate(state, DictObject((), self.dict_entry(tensor)))
@@ -449,7 +472,7 @@ class Library(BuiltinCalls):
         if row is None:
             return Unknown(f"FloatFunctional has no method {name}")
         if self.conversion(ref) is False:
-            row = self.float_row(row)
+            row = replace(self.float_row(row), functionals=row.functionals)
         return self.apply(row, f"{base}.{name}", arguments, node, state, ref)
 
     def _functional_use(

@@ -55,6 +55,7 @@ class Frame:
     nonlocals: set[str] = field(default_factory=set)
     loops: list[LoopExits] = field(default_factory=list)
     statement: cst.BaseSmallStatement | None = None
+    arguments: tuple[Value, ...] = ()
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.machine import Arguments, Frame
+from qlsp.analysis.machine import Argument, Arguments, Frame
 from qlsp.analysis.operators import Operators
 from qlsp.analysis.program import ClassModel, FunctionModel
 from qlsp.ops.spec import Observation, OpSpec, Shape
@@ -31,6 +31,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    options_of,
 )
 
 TENSOR_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
@@ -512,6 +513,9 @@ class Objects(Operators):
         """``target[index] = value``."""
         container = self.eval(target.value, state)
         index = self._index(target, state)
+        if self._is_tensor(container):
+            self._store_in_tensor(target, container, index, value, state)
+            return
         if not isinstance(container, Ref):
             self.stored_outside(container, value, state)
             return
@@ -534,6 +538,27 @@ class Objects(Operators):
             if base in ORDERED_CONTAINERS or base in NAMED_CONTAINERS:
                 state.heap[container.oid] = thing.with_attribute(name, value)
 
+    def _is_tensor(self, container: Value) -> bool:
+        """True for what is certainly a tensor, and no input that may be a list."""
+        options = [option for _, option in options_of(container)]
+        return all(isinstance(option, Tensor) and not option.collection for option in options)
+
+    def _store_in_tensor(
+        self, target: cst.Subscript, container: Value, index: Value, value: Value, state: State
+    ) -> None:
+        """Values go into a part of a tensor; an index that is all of it replaces the tensor."""
+        parts = index.items if isinstance(index, TupleValue) and not _is_slice(index) else (index,)
+        if all(part == Const(...) or part == ALL for part in parts):
+            return
+        by_tensor = any(self.has_tensor(part, state) or isinstance(part, Ref) for part in parts)
+        spelling = "[tensor]=" if by_tensor else "[]="
+        keywords = {"indices" if by_tensor else "index": Argument(index)}
+        statement = self.current.statement
+        source = statement.value if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+        keywords["values" if by_tensor else "value"] = Argument(value, source)
+        row = self.backend.operators[spelling]
+        self.apply(row, spelling, Arguments([Argument(container, target.value)], keywords), target, state)
+
     def stored_outside(self, container: Value, value: Value, state: State) -> None:
         """An item of something that is not followed is set (see ``lifecycle``)."""
 
@@ -555,6 +580,14 @@ class Objects(Operators):
         """A tensor of which only the domain is known."""
         number = self.fresh(reason)
         return Tensor(domain, number, number)
+
+
+def _is_slice(index: TupleValue) -> bool:
+    return len(index.items) == 4 and index.items[0] == Const("slice")
+
+
+ALL = TupleValue((Const("slice"), Const(None), Const(None), Const(None)))
+"""The index ``:``."""
 
 
 def decorator_kind(node: cst.FunctionDef | cst.Lambda) -> str:

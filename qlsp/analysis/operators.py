@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
@@ -12,7 +13,7 @@ from qlsp.analysis.facts import Alternative, OpCall, Operand
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.ops.spec import Application, Observation, OpSpec, Outcome, Shape
 from qlsp.ops.transfer import transfer
-from qlsp.values.state import Instance, ListObject, State
+from qlsp.values.state import DictObject, HeapObject, Instance, ListObject, State
 from qlsp.values.value import (
     NO_GUARD,
     OPEN_QCONFIG,
@@ -97,6 +98,7 @@ class Operators(Expressions):
             if conversion is None:
                 outcome = Outcome(self._either(outcome.value))
             value = self._listed(row, outcome.value, outputs, state)
+            self._keep_storage(row, key, tensors, value)
             results.append((guard, value))
             alternatives.append(Alternative(guard, operands, value, outcome.raises))
         self.record(row, spelling, span, tuple(alternatives), owner, converted, is_open, state, key)
@@ -138,7 +140,52 @@ class Operators(Expressions):
             receiver.oid if isinstance(receiver, Ref) else None,
             owner is not None and owner.oid in self.facts.aliases,
             arguments,
+            self._held(spelling, alternatives, state),
         )
+
+    def _held(self, spelling: str, alternatives: tuple[Alternative, ...], state: State) -> bool | None:
+        """May something besides the statement look at the tensor that an in-place call changes?"""
+        if not _in_place(spelling):
+            return None
+        statement = self.current.statement
+        target = _changed(statement)
+        bases = {
+            self._storage(alternative.operands[0].value)
+            for alternative in alternatives
+            if alternative.operands and isinstance(alternative.operands[0].value, Tensor)
+        }
+        if target is None:
+            return True
+        others = [value for name, value in state.names.items() if name != target]
+        things = [value for thing in state.heap.values() for value in _contents(thing)]
+        return any(not bases.isdisjoint(self._storages(v)) for v in (*others, *things, *self.current.arguments))
+
+    def _storage(self, value: Value) -> int:
+        """A number that tensors have in common which may share their memory."""
+        assert isinstance(value, Tensor)
+        base = value.base
+        while base in self.same_storage:
+            base = self.same_storage[base]
+        return base
+
+    def _storages(self, value: Value) -> set[int]:
+        found: set[int] = set()
+        values = [value]
+        while values:
+            each = values.pop()
+            if isinstance(each, Tensor):
+                found.add(self._storage(each))
+            elif isinstance(each, Choice):
+                values.extend(option for _, option in each.options)
+            elif isinstance(each, TupleValue):
+                values.extend(each.items)
+        return found
+
+    def _keep_storage(self, row: OpSpec, key: tuple[object, ...], tensors: tuple[Tensor, ...], value: Value) -> None:
+        """Note that a result may be the memory of the first operand: an in-place call, a dropout in eval mode."""
+        changed = ("inplace", ("bool", "True")) in key or "dropout" in row.op
+        if changed and isinstance(value, Tensor) and value.number != tensors[0].base:
+            self.same_storage[value.number] = tensors[0].base
 
     def _listed(self, row: OpSpec, value: Value, outputs: int | None, state: State) -> Value:
         """A list result of unknown length."""
@@ -323,6 +370,11 @@ class Operators(Expressions):
                 if items is not None:
                     values.extend(items)
 
+    @cached_property
+    def same_storage(self) -> dict[int, int]:
+        """Numbers of results to the numbers of operands whose memory they may be."""
+        return {}
+
     def conversion(self, owner: Ref) -> bool | None:
         """True if convert swaps this instance: registered under the root, with a qconfig. None if the source
         leaves open whether a qconfig reaches it."""
@@ -332,3 +384,40 @@ class Operators(Expressions):
         if qconfig == OPEN_QCONFIG:
             return None
         return qconfig is not None and qconfig != Const(None)
+
+
+def _in_place(spelling: str) -> bool:
+    """True for ``add_`` and ``+=``."""
+    name = spelling.rpartition(".")[2]
+    return name.endswith("_") and not name.endswith("__") or spelling.endswith("=") and spelling[0] not in "=!<>["
+
+
+def _changed(statement: cst.BaseSmallStatement | None) -> str | None:
+    """The name whose tensor a statement changes in place and that it may be bound to: ``a += b``, ``a.add_(b)``
+    as a statement of its own or in an assignment to the same name."""
+    match statement:
+        case cst.AugAssign(target=cst.Name(value=name)):
+            return name
+        case cst.Expr(value=value):
+            bound = None
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value):
+            pass
+        case cst.Return(value=value):
+            bound = None
+        case _:
+            return None
+    match value:
+        case cst.Call(func=cst.Attribute(value=cst.Name(value=name))) if bound in (None, name):
+            return str(name)
+        case _:
+            return None
+
+
+def _contents(thing: HeapObject) -> Iterator[Value]:
+    """The values in a heap object."""
+    if isinstance(thing, ListObject):
+        yield from (*(thing.items or ()), *([thing.element] if thing.element is not None else ()))
+    elif isinstance(thing, DictObject):
+        yield from (*(value for _, value in thing.entries), *([thing.rest] if thing.rest is not None else ()))
+    else:
+        yield from thing.attributes.values()

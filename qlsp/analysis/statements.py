@@ -188,7 +188,8 @@ class Statements(Conditions):
             return
         operands = (target, statement.value)
         result = self.binary(operator, left, right, statement, operands, state, in_place=True)
-        self.assign(target, result, state)
+        if not (isinstance(target, cst.Subscript) and self.has_tensor(left, state)):
+            self.assign(target, result, state)
 
     # --- branches -----------------------------------------------------------------------------------
 
@@ -547,6 +548,10 @@ class Statements(Conditions):
         in_place: bool = False,
     ) -> Value:
         """Apply a binary operator (see ``expressions``)."""
+        raise NotImplementedError
+
+    def has_tensor(self, value: Value, state: State) -> bool:
+        """True if the value is or may be a tensor (see ``operators``)."""
         raise NotImplementedError
 
     def qualified_name(self, node: cst.BaseExpression) -> str | None:

@@ -28,6 +28,7 @@ COPY_TO_FLOAT = (
     "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a "
     "float Tensor from a quantized Tensor"
 )
+QUANTIZED_VALUES = "Value argument for quantized input_put should not be quantized"
 SAME_DTYPE = "meshgrid expects all tensors to have the same dtype"
 QSCHEME = no_kernel("aten::qscheme", "CPU")
 
@@ -286,8 +287,26 @@ FILLING = (
         "input src dim index",
         tensors="input src",
         mixed=(None, COPY_TO_FLOAT),
+        role=Role.COPY,
     ),
-    row("index_put", "index_put .index_put_", SHARE, "input indices values accumulate"),
+    row(
+        "index_put",
+        "index_put .index_put_ op:[tensor]=",
+        SHARE,
+        "input indices values accumulate",
+        tensors="input values",
+        raises=QUANTIZED_VALUES,
+        mixed=("", QUANTIZED_VALUES),
+    ),
+    row(
+        "setitem",
+        "op:[]=",
+        SHARE,
+        "input index value",
+        tensors="input value",
+        mixed=("", COPY_TO_FLOAT),
+        role=Role.COPY,
+    ),
     row("torch_embedding", "torch.embedding", SHARE, "weight indices", tensors="weight"),
     row(
         "type",
@@ -308,8 +327,17 @@ FILLING = (
         "input src dim start end step",
         tensors="input src",
         mixed=(None, COPY_TO_FLOAT),
+        role=Role.COPY,
     ),
-    row("copy_", ".copy_", OWN, "input src non_blocking", tensors="input src", mixed=(None, COPY_TO_FLOAT)),
+    row(
+        "copy_",
+        ".copy_",
+        OWN,
+        "input src non_blocking",
+        tensors="input src",
+        mixed=(None, COPY_TO_FLOAT),
+        role=Role.COPY,
+    ),
 )
 
 

@@ -13,7 +13,7 @@ from qlsp.backends.torch_rows import (
     on_float,
     row,
 )
-from qlsp.ops.spec import Case, Observation, OpSpec, Shape
+from qlsp.ops.spec import Case, Observation, OpSpec, Role, Shape
 from qlsp.values.qparams import FixedScale
 from qlsp.values.workflow import Weights
 
@@ -603,6 +603,7 @@ def loss(
         constructor=constructor,
         raises=raises,
         mixed=mixed,
+        role=Role.LOSS,
     )
 
 

@@ -15,11 +15,12 @@ from qlsp.backends.torch_rows import (
     Mixed,
     aten,
     linalg,
+    no_kernel,
     not_implemented,
     numbers,
     row,
 )
-from qlsp.ops.spec import Case, Observation, OpSpec, Shape
+from qlsp.ops.spec import Case, Observation, OpSpec, Role, Shape
 from qlsp.values.qparams import FixedScale
 
 OWN = Observation.OWN
@@ -37,11 +38,27 @@ def binary(
     left: Mixed = None,
     mixed: Mixed = PROMOTE_MIXED,
     first: tuple[Case, ...] = (),
+    formerly: tuple[str, ...] = (),
 ) -> OpSpec:
     """Arithmetic of two tensors, or of a tensor and a number on either side."""
     on_left = left or (integer, floating)
     cases = (*first, *numbers("other", integer, floating), *numbers("input", *on_left))
-    return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed, cases=cases)
+    return row(op, spellings, OWN, BOTH, tensors=BOTH, raises=raises, mixed=mixed, formerly=formerly, cases=cases)
+
+
+def before_structured(op: str) -> tuple[str, ...]:
+    """The errors of arithmetic in torch up to 1.10, with a tensor and with a number.
+
+    Sources: https://github.com/pytorch/pytorch/issues/35595, https://github.com/pytorch/pytorch/issues/89550,
+    https://github.com/leimao/PyTorch-Quantization-Aware-Training/issues/6
+    """
+    return (
+        aten(f"{op}.Tensor"),
+        aten(f"{op}_.Tensor"),
+        no_kernel(f"aten::{op}_.Tensor", "QuantizedCPUTensorId"),
+        aten("empty_strided"),
+        aten("empty.memory_format"),
+    )
 
 
 def pair(op: str, spellings: str, raises: str, mixed: Mixed = PROMOTE_MIXED, params: str = BOTH) -> OpSpec:
@@ -54,9 +71,19 @@ RECIPROCAL = aten("reciprocal.out")
 REMAINDER = aten("remainder.Scalar_Tensor")
 
 ARITHMETIC = (
-    binary("add", "add .add_ op:+ op:+= operator.add", aten("add.out")),
-    binary("sub", "sub subtract .sub_ .subtract_ op:- op:-= operator.sub", aten("sub.out")),
-    binary("mul", "mul multiply .mul_ .multiply_ op:* op:*= operator.mul", aten("mul.out")),
+    binary("add", "add .add_ op:+ op:+= operator.add", aten("add.out"), formerly=before_structured("add")),
+    binary(
+        "sub",
+        "sub subtract .sub_ .subtract_ op:- op:-= operator.sub",
+        aten("sub.out"),
+        formerly=before_structured("sub"),
+    ),
+    binary(
+        "mul",
+        "mul multiply .mul_ .multiply_ op:* op:*= operator.mul",
+        aten("mul.out"),
+        formerly=before_structured("mul"),
+    ),
     binary("rsub", "torch.rsub", aten("rsub.Tensor"), left=(None, None), mixed=None),
     binary(
         "div",
@@ -64,12 +91,14 @@ ARITHMETIC = (
         aten("div.out"),
         left=(None, None),
         first=(Case("rounding_mode", ("floor", "trunc"), raises=aten("div.out_mode")),),
+        formerly=before_structured("div"),
     ),
     binary(
         "div",
         "true_divide .true_divide_ op:/ op:/= operator.truediv",
         aten("div.out"),
         left=(RECIPROCAL, RECIPROCAL),
+        formerly=before_structured("div"),
     ),
     binary(
         "floor_divide",
@@ -772,34 +801,41 @@ CASTS = (
 
 def three(op: str, raises: str, params: str, tensors: str = "") -> OpSpec:
     """A loss with other tensors than input and target, or of the input alone."""
-    return row(op, f"F.{op}", NONE, params, tensors=tensors or params, raises=raises)
+    return row(op, f"F.{op}", NONE, params, tensors=tensors or params, raises=raises, role=Role.LOSS)
 
 
-def distance(op: str, spellings: str, raises: str, params: str, mixed: Mixed = None) -> OpSpec:
-    """A distance or loss of two tensors: a float number behind the quantized region."""
-    return row(op, spellings, NONE, params, tensors=" ".join(params.split()[:2]), raises=raises, mixed=mixed)
+def distance(
+    op: str, spellings: str, raises: str, params: str, mixed: Mixed = None, role: Role | None = None
+) -> OpSpec:
+    """A distance of two tensors: a float number behind the quantized region."""
+    tensors = " ".join(params.split()[:2])
+    return row(op, spellings, NONE, params, tensors=tensors, raises=raises, mixed=mixed, role=role)
+
+
+def loss(op: str, spellings: str, raises: str, mixed: Mixed = None) -> OpSpec:
+    """A loss of an input and a target."""
+    return distance(op, spellings, raises, "input target", mixed, Role.LOSS)
 
 
 TARGET = "input target"
 REVERSED = (PROMOTE_MIXED[1], PROMOTE_MIXED[0])
 
 LOSSES = (
-    distance("mse_loss", "F.mse_loss", INTERNAL_ASSERT, TARGET, PROMOTE_MIXED),
-    distance("l1_loss", "F.l1_loss", aten("sub.out"), TARGET, PROMOTE_MIXED),
-    distance("smooth_l1_loss", "F.smooth_l1_loss", INTERNAL_ASSERT, TARGET, PROMOTE_MIXED),
-    distance("huber_loss", "F.huber_loss", aten("huber_loss"), TARGET),
-    distance("cross_entropy", "F.cross_entropy", aten("_log_softmax.out"), TARGET),
-    distance("nll_loss", "F.nll_loss", aten("nll_loss_forward.output"), TARGET),
-    distance("binary_cross_entropy", "F.binary_cross_entropy", aten("binary_cross_entropy"), TARGET),
-    distance(
+    loss("mse_loss", "F.mse_loss", INTERNAL_ASSERT, PROMOTE_MIXED),
+    loss("l1_loss", "F.l1_loss", aten("sub.out"), PROMOTE_MIXED),
+    loss("smooth_l1_loss", "F.smooth_l1_loss", INTERNAL_ASSERT, PROMOTE_MIXED),
+    loss("huber_loss", "F.huber_loss", aten("huber_loss")),
+    loss("cross_entropy", "F.cross_entropy", aten("_log_softmax.out")),
+    loss("nll_loss", "F.nll_loss", aten("nll_loss_forward.output")),
+    loss("binary_cross_entropy", "F.binary_cross_entropy", aten("binary_cross_entropy")),
+    loss(
         "binary_cross_entropy_with_logits",
         "torch.binary_cross_entropy_with_logits F.binary_cross_entropy_with_logits",
         aten("log_sigmoid_forward"),
-        TARGET,
     ),
-    distance("kl_div", "torch.kl_div F.kl_div", aten("mul.out"), TARGET),
-    distance("poisson_nll_loss", "F.poisson_nll_loss", aten("mul.out"), TARGET, REVERSED),
-    distance("soft_margin_loss", "F.soft_margin_loss", aten("neg.out"), TARGET),
+    loss("kl_div", "torch.kl_div F.kl_div", aten("mul.out")),
+    loss("poisson_nll_loss", "F.poisson_nll_loss", aten("mul.out"), REVERSED),
+    loss("soft_margin_loss", "F.soft_margin_loss", aten("neg.out")),
     distance(
         "cosine_similarity",
         "torch.cosine_similarity",
@@ -809,18 +845,16 @@ LOSSES = (
     ),
     distance("pairwise_distance", "torch.pairwise_distance", aten("sub.out"), "x1 x2 p eps", PROMOTE_MIXED),
     three("hinge_embedding_loss", aten("zero_"), TARGET, "input"),
-    distance("multi_margin_loss", "F.multi_margin_loss", aten("multi_margin_loss"), TARGET),
-    distance(
+    loss("multi_margin_loss", "F.multi_margin_loss", aten("multi_margin_loss")),
+    loss(
         "multilabel_margin_loss",
         "F.multilabel_margin_loss",
         aten("multilabel_margin_loss_forward"),
-        TARGET,
     ),
-    distance(
+    loss(
         "multilabel_soft_margin_loss",
         "F.multilabel_soft_margin_loss",
         aten("log_sigmoid_forward"),
-        TARGET,
     ),
     three("margin_ranking_loss", aten("sub.out"), "input1 input2 target", "input1 input2"),
     three("cosine_embedding_loss", aten("mul.out"), "input1 input2 target", "input1 input2"),

@@ -58,6 +58,7 @@ STUBS = (
 )
 
 QSCHEME = no_kernel("aten::qscheme", "CPU")
+NO_SCHEMA = "Overloaded torch operator invoked from Python failed to match any schema"
 
 
 def functional(op: str, called: str, raises: str, behind: str = QSCHEME, before: str = QSCHEME) -> OpSpec:
@@ -71,6 +72,7 @@ def functional(op: str, called: str, raises: str, behind: str = QSCHEME, before:
         raises=raises,
         mixed=(behind, before),
         on_float=on_float(op),
+        on_number=NO_SCHEMA,
         float_function=called,
         observed=True,
         swapped=True,

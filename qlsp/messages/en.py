@@ -118,6 +118,60 @@ MESSAGES: dict[str, str] = {
         " its calibration run, but the converted model raises `Could not run 'aten::quantize_per_tensor'"
         " with arguments from the 'QuantizedCPU' backend`."
     ),
+    # float-op-on-quantized
+    "float-op-on-quantized": (
+        "`{spelling}` has no quantized kernel of its own: the converted model raises `{error}`. Use `{instead}`, with a"
+        " FloatFunctional for each call: it holds the observer that the result needs."
+    ),
+    "float-op-twin": (
+        "`{spelling}` has no quantized kernel: the converted model raises `{error}`. The module `{module}` has one."
+    ),
+    "float-op-island": (
+        "`{spelling}` has no quantized kernel: the converted model raises `{error}`. Compute it in float, between a"
+        " DeQuantStub and a QuantStub."
+    ),
+    "float-op-result": (
+        "`{spelling}` has no quantized kernel: the converted model raises `{error}`. Its result is no quantized tensor"
+        " either: put a DeQuantStub before it."
+    ),
+    "fix-op-functional": "Compute with FloatFunctional (new keys in prepared checkpoints)",
+    "fix-op-module": "Use the module that has a quantized kernel (new keys in prepared checkpoints)",
+    "fix-op-quantized": "Compute with modules that have quantized kernels (new keys in prepared checkpoints)",
+    "fix-op-through-float": "Dequantize, compute in float, quantize again (costs speed at every run)",
+    "fix-op-partly-float": "Compute with FloatFunctional, and in float what it has not (costs speed at every run)",
+    "fix-op-reason": "the float output stays bit-identical, and the result gets an observer of its own",
+    "fix-op-behind": "Dequantize before the operator",
+    "fix-op-behind-reason": "stubs are the identity in the float model, and nothing but the operator moves out",
+    "fix-through-float-reason": "two conversions and a float copy at every run",
+    "fix-doubt-number": "`{text}` is taken for a number, but its value is not known",
+    "fix-doubt-again": "an operand has left the quantized region and is rounded a second time",
+    "fix-doubt-rounding": "the float output is rounded differently in the last bit",
+    "fix-doubt-two-ways": "the result is computed on two ways and rounded three times",
+    # float-quantized-mix
+    "float-quantized-mix": (
+        "`{spelling}` gets quantized and float tensors: the converted model raises `{error}`. Give the float tensor a"
+        " QuantStub of its own."
+    ),
+    "float-quantized-behind": (
+        "`{spelling}` gets a quantized tensor and one that a DeQuantStub has brought out: the converted model raises"
+        " `{error}`. Keep both on one side."
+    ),
+    "float-quantized-number": (
+        "`{spelling}` takes no number: the converted model raises `{error}`. Use the method for numbers, `add_scalar`"
+        " or `mul_scalar`."
+    ),
+    "quantized-here": "the quantized tensor comes from here",
+    "fix-mix-stub": "Quantize the float tensor with a stub of its own (new keys in prepared checkpoints)",
+    "fix-mix-number": "Use the method for numbers",
+    "fix-mix-reason": "a stub is the identity in the float model, and both tensors are then quantized",
+    "fix-mix-number-reason": "the float model computes the same",
+    # quantized-slice-assignment
+    "quantized-slice-assignment": (
+        "`{spelling}` copies the integer codes of one quantized tensor into another of a different scale: from {source}"
+        " into {target}. Nothing is raised and the values are wrong; measured is 5.0 that becomes -0.28."
+    ),
+    "fix-slices-cat": "Concatenate the parts with FloatFunctional.cat",
+    "fix-slices-cat-reason": "which parts are kept, and along which axis, is yours to check",
     # missing-qconfig
     "missing-qconfig": (
         "`{call}` gets {model} without a qconfig: no module in it has one, so no observer is inserted, convert"

@@ -46,11 +46,13 @@ class Shape(str, Enum):
 
 
 class Role(str, Enum):
-    """Rows that mean something to rules beyond their arithmetic."""
+    """Rows that mean something to rules beyond their arithmetic. COPY: raw integer codes go into the first operand."""
 
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
     CAT = "cat"
+    LOSS = "loss"
+    COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,12 @@ class OpSpec:
 
     ``raises`` is the literal error a quantized input meets, None if a kernel exists; of a module with a
     quantized class it is the error of the float class, when convert does not swap it. ``mixed`` are
-    the errors of a float operand behind and before a quantized one, None if they are not errors of their own.
+    the errors of a float operand behind and before a quantized one, None if they are not errors of their own and
+    an empty text if there is none.
     ``on_float`` is the error of the quantized class (or functional) on a float input, None if there is no
     such class or it accepts float.
+    ``on_number`` is the error of a Python number where the quantized functional takes a tensor.
+    ``formerly`` are the errors of a quantized input in other versions of the library.
     ``float_function`` is the function that a method of a FloatFunctional calls until convert swaps it.
     ``refused`` is an error of prepare, calibration or convert under torch's default qconfig, ``trained_refused``
     that of prepare_qat, training or the convert after it. They hold for qconfigs that observe weights in one of
@@ -119,6 +124,8 @@ class OpSpec:
     raises: str | None = None
     mixed: tuple[str | None, str | None] | None = None
     on_float: str | None = None
+    on_number: str | None = None
+    formerly: tuple[str, ...] = ()
     float_function: str | None = None
     refused: str | None = None
     trained_refused: str | None = None

@@ -44,7 +44,7 @@ def transfer(call: Application) -> Outcome:
     if domains & {Domain.FLOAT, Domain.INTEGER} and not (call.spec.on_float and call.spec.raises):
         text = _mixed(call)
         if text is not None:
-            return Outcome(_corrected(call), text)
+            return Outcome(_corrected(call), text) if text else Outcome(_on_quantized(call))
     if call.spec.raises is not None:
         return Outcome(_corrected(call), call.spec.raises)
     return Outcome(_on_quantized(call))
@@ -129,6 +129,8 @@ def _quantize(call: Application) -> Outcome:
         return Outcome(tensor)
     if tensor.domain is Domain.QUANTIZED:
         return Outcome(tensor, call.spec.raises)
+    if tensor.domain is Domain.INTEGER:
+        return Outcome(replace(tensor, domain=Domain.UNKNOWN))
     qparams = _constant_qparams(call) if call.owner is None else _observed(call)
     return Outcome(Tensor(Domain.QUANTIZED, tensor.number, tensor.base, qparams, call.origin, tensor.many))
 
@@ -161,13 +163,21 @@ def _quantized_class(call: Application) -> Outcome:
     """A module or FloatFunctional that convert swaps for a class that needs quantized input."""
     floats = [t for t in call.inputs if t.domain is Domain.FLOAT]
     if floats and len(floats) < len(call.inputs) and call.spec.mixed is not None:
-        return Outcome(_swapped(call), _mixed(call))
+        return Outcome(_swapped(call), _mixed(call) or None)
     if call.inputs[0].domain is not Domain.FLOAT:
-        return Outcome(_swapped(call))
+        number = call.inputs[0].domain is Domain.QUANTIZED and _number_for_tensor(call)
+        return Outcome(_swapped(call), call.spec.on_number if number else None)
     behind = [t.dequantized for t in floats]
     if all(behind) or call.spec.functionals and any(behind):
         return Outcome(_shaped(call, Domain.FLOAT, None), call.spec.on_float)
     return Outcome(_swapped(call), call.spec.on_float)
+
+
+def _number_for_tensor(call: Application) -> bool:
+    """A Python number stands where the operator takes a tensor."""
+    pairs = [each for each in call.arguments if isinstance(each, tuple) and len(each) == 2]
+    keys = [key for name, key in pairs if name in call.spec.tensors]
+    return any(_is_constant(key) and key[0] in ("int", "float") for key in keys)
 
 
 def _swapped(call: Application) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from qlsp.analysis.facts import Alternative, OpCall, Workflow
-from qlsp.ops.spec import Observation, Role
+from qlsp.ops.spec import Role
 from qlsp.rules.api import RuleContext
 from qlsp.values.value import Domain, Tensor
 
@@ -46,9 +46,10 @@ def raising(ctx: RuleContext, cause: Cause) -> Iterator[OpCall]:
             yield call
 
 
-def is_loss(call: OpCall) -> bool:
-    """Does the call compare a tensor with a target, to give a float number?"""
-    return call.spec.observation is Observation.NONE and bool({"target", "targets"} & set(call.spec.params))
+def shown(call: OpCall) -> str:
+    """How a message names the operator of a call."""
+    written = {"[]=": "a[...] = b", "[tensor]=": "a[index] = b"}
+    return written.get(call.spelling, call.spelling.removeprefix("torch.ao.nn.quantized."))
 
 
 def _cause(call: OpCall, alternative: Alternative) -> Cause | None:
@@ -63,10 +64,14 @@ def _cause(call: OpCall, alternative: Alternative) -> Cause | None:
     domains = {tensor.domain for tensor in tensors}
     if Domain.QUANTIZED not in domains:
         return _on_float(call, tensors)
+    if spec.role is Role.LOSS and tensors[0].domain is Domain.QUANTIZED:
+        return Cause.LOSS
+    if spec.functionals and not call.converted:
+        return Cause.NOT_SWAPPED
+    if alternative.raises == spec.on_number:
+        return Cause.MIX
     if Domain.FLOAT in domains and spec.op in WEIGHT_FUNCTIONS:
         return Cause.WEIGHT_FUNCTION
-    if is_loss(call) and tensors[0].domain is Domain.QUANTIZED:
-        return Cause.LOSS
     if domains & {Domain.FLOAT, Domain.INTEGER}:
         return Cause.MIX
     if call.owner is not None and (spec.swapped or not spec.modules):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RuleMeta:
-    """Identity of a rule. ``fix`` names the best applicability it offers, or None."""
+    """Identity of a rule. ``fix`` names the best applicability it offers, or None. ``one_per_line``: of several
+    findings on one line the first is reported."""
 
     code: str
     name: str
@@ -29,6 +30,7 @@ class RuleMeta:
     predicts: Predicts = Predicts.SILENT
     fix: str | None = None
     preview: bool = False
+    one_per_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)

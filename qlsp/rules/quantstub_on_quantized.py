@@ -59,7 +59,8 @@ Sequential or a QuantWrapper (its call is not in the source), for a call that ru
 a recurrent state that is float in the first step only.
 
 ## When it is silent
-Where the stub's input may be float: an unknown caller, a branch, a tensor that passed a DeQuantStub.
+Where the stub's input may be float: an unknown caller, a branch, a tensor that passed a DeQuantStub. Behind an operator
+without a quantized kernel (QL401): what is missing there is a DeQuantStub before the operator.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
+from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._rewrites import (
     QUANT_STUB,
     Doubts,
@@ -107,8 +109,17 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         if call.spec.role is not Role.QUANTIZE or not call.converted or call.owner is None:
             continue
         inputs = [alternative.operands[0].value for alternative in call.alternatives]
-        if all(isinstance(v, Tensor) and v.domain is Domain.QUANTIZED for v in inputs):
+        certain = all(isinstance(v, Tensor) and v.domain is Domain.QUANTIZED for v in inputs)
+        if certain and not any(_behind_a_mistake(ctx, v) for v in inputs):
             yield _finding(ctx, scales, call, inputs[0])
+
+
+def _behind_a_mistake(ctx: RuleContext, value: object) -> bool:
+    """The tensor comes from a call that raises: a DeQuantStub before that call makes the stub right."""
+    assert isinstance(value, Tensor)
+    origin = value.origin
+    call = ctx.facts.op_calls.get((origin.span, origin.path)) if origin is not None else None
+    return call is not None and cause_of(call) is Cause.FLOAT_OP
 
 
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:

@@ -12,8 +12,8 @@ Whatever cannot be done right raises ``NoFix``; ``rules.api.attempts`` turns tha
 
 What it offers:
 
-- questions: ``text``, ``expression``, ``call``, ``method``, ``assigned`` (what one constructor line makes),
-  ``repeats``, ``single_use``, ``family``;
+- questions: ``text``, ``expression``, ``operation``, ``call``, ``method``, ``assigned`` (what one constructor line
+  makes), ``repeats``, ``single_use``, ``family``;
 - text: ``replace``, ``wrap``, ``insert``;
 - calls: ``add_argument``, ``rename_keyword``, ``unwrap_call`` (a call becomes its argument);
 - statements: ``insert_before``, ``insert_after``, ``delete_statement``, ``move_statement``, ``wrap_statement``;
@@ -33,8 +33,8 @@ import libcst as cst
 
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import Unit, bound_names, walk
-from qlsp.syntax.view import At, ClassAt, CodeView, Family, MethodAt, NodeKey, parsed
+from qlsp.syntax.parse import Unit, bound_names, children, walk
+from qlsp.syntax.view import At, ClassAt, CodeView, Family, Key, MethodAt, NodeKey, parsed
 from qlsp.text import Edit, Place, Span
 
 Target = NodeKey | Place
@@ -73,6 +73,41 @@ class ArgumentAt:
     star: str
     elements: tuple[Expression, ...] | None
     each: Expression | None = None
+
+
+@dataclass(frozen=True)
+class OperandAt:
+    """An operand of an operator or an argument of a call. ``position`` counts the arguments without a keyword; the
+    receiver of a method is the operand ``0`` of an operator and has no position in a call."""
+
+    key: Key
+    position: int | None = None
+    keyword: str | None = None
+
+
+@dataclass(frozen=True)
+class OperationAt:
+    """An operator, an augmented assignment or a call taken apart. ``sign`` is the operator as written, ``name`` the
+    dotted name of the function, ``method`` the attribute that is called and ``receiver`` what it is an attribute of.
+    """
+
+    place: Place
+    operands: tuple[OperandAt, ...]
+    sign: str | None = None
+    name: str | None = None
+    method: str | None = None
+    receiver: Key | None = None
+    augmented: bool = False
+
+
+@dataclass(frozen=True)
+class SlicesAt:
+    """``target[:, :n] = value`` as what is put together along an axis."""
+
+    statement: Place
+    target: str
+    parts: tuple[str, str]
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -132,6 +167,127 @@ class EditBuilder:
         if not isinstance(at.node, cst.Call):
             raise NoFix("not a call")
         return self._call(at)
+
+    def operation(self, key: NodeKey) -> OperationAt:
+        """The operator, augmented assignment or call with this span id."""
+        at = self.view.at(key)
+        node = at.node
+        if isinstance(node, cst.BinaryOperation):
+            operands: tuple[cst.CSTNode, ...] = (node.left, node.right)
+        elif isinstance(node, cst.AugAssign):
+            operands = (node.target, node.value)
+        elif isinstance(node, cst.UnaryOperation):
+            operands = (node.expression,)
+        elif isinstance(node, cst.Call):
+            return self._called(at, node)
+        else:
+            raise NoFix("neither an operator nor a call")
+        sign = At(at.unit, node.operator).text.strip()
+        parts = tuple(OperandAt(At(at.unit, each).key, number) for number, each in enumerate(operands))
+        return OperationAt(at.place, parts, sign, augmented=isinstance(node, cst.AugAssign))
+
+    def _called(self, at: At, node: cst.Call) -> OperationAt:
+        if any(argument.star for argument in node.args):
+            raise NoFix("a call with starred arguments")
+        operands = []
+        for number, argument in enumerate(node.args):
+            keyword = argument.keyword.value if argument.keyword is not None else None
+            position = number if keyword is None else None
+            operands.append(OperandAt(At(at.unit, argument.value).key, position, keyword))
+        method = receiver = None
+        if isinstance(node.func, cst.Attribute):
+            method, receiver = node.func.attr.value, At(at.unit, node.func.value).key
+        return OperationAt(at.place, tuple(operands), None, dotted(node.func), method, receiver)
+
+    def below(self, key: NodeKey) -> list[Key]:
+        """The expressions inside a node, the outer ones first; not those of a lambda or a comprehension."""
+        at = self.view.at(key)
+        found: list[Key] = []
+        nodes = list(children(at.node))
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, (cst.Lambda, cst.BaseComp)):
+                continue
+            if isinstance(node, cst.BaseExpression):
+                found.append(At(at.unit, node).key)
+            nodes.extend(children(node))
+        return found
+
+    def listed(self, key: NodeKey) -> list[Key] | None:
+        """The members of a list or a tuple that is written out."""
+        at = self.view.at(key)
+        if not isinstance(at.node, (cst.List, cst.Tuple)):
+            return None
+        if any(isinstance(element, cst.StarredElement) for element in at.node.elements):
+            return None
+        return [At(at.unit, element.value).key for element in at.node.elements]
+
+    def sliced(self, key: NodeKey) -> SlicesAt:
+        """An assignment to one slice of a name, up to an index or from one on, along one axis."""
+        at = self.view.at(key)
+        target = self.view.parent(at)
+        statement = self.view.parent(At(at.unit, target)) if target is not None else None
+        if not isinstance(at.node, cst.Subscript) or not isinstance(statement, cst.Assign):
+            raise NoFix("no assignment to a part")
+        name = dotted(at.node.value)
+        texts = [At(at.unit, element).text.rstrip(", ") for element in at.node.slice]
+        cut = [number for number, text in enumerate(texts) if text not in (":", "...")]
+        if name is None or "." in name or len(statement.targets) != 1 or len(cut) != 1:
+            raise NoFix("other than one slice")
+        index = at.node.slice[cut[0]].slice
+        if not isinstance(index, cst.Slice) or index.step is not None or (index.lower is None) == (index.upper is None):
+            raise NoFix("a slice with two ends")
+        axis = cut[0] - len(texts) if "..." in texts[: cut[0]] else cut[0]
+        if "..." in texts[cut[0] :]:
+            raise NoFix("axes that are not counted")
+        bound = index.upper if index.lower is None else index.lower
+        assert bound is not None
+        limit = self._expression(At(at.unit, bound)).text
+        value = self._expression(At(at.unit, statement.value)).text
+        texts[cut[0]] = f"{limit}:" if index.lower is None else f":{limit}"
+        kept = f"{name}[{', '.join(texts)}]"
+        parts = (value, kept) if index.lower is None else (kept, value)
+        return SlicesAt(At(at.unit, statement).place, name, parts, axis)
+
+    def only_argument_of(self, key: NodeKey) -> Key | None:
+        """The call whose only argument is this expression."""
+        at = self.view.at(key)
+        argument = self.view.parent(at)
+        if not isinstance(argument, cst.Arg) or argument.star or argument.keyword is not None:
+            return None
+        call = self.view.parent(At(at.unit, argument))
+        return At(at.unit, call).key if isinstance(call, cst.Call) and len(call.args) == 1 else None
+
+    def is_statement(self, key: NodeKey) -> bool:
+        """True for an expression whose value nobody takes."""
+        return isinstance(self.view.parent(self.view.at(key)), cst.Expr)
+
+    def expression_or_statement(self, key: NodeKey) -> Place:
+        """The place of a node, that of an expression with its own parentheses."""
+        at = self.view.at(key)
+        return self._expression(at).place if isinstance(at.node, cst.BaseExpression) else at.place
+
+    def between(self, left: Place, right: Place) -> str:
+        """The text between two places."""
+        source = self._source(left.path, left.span.segment)
+        return source[left.span.end : right.span.start]
+
+    def same_line(self, one: NodeKey, other: NodeKey) -> bool:
+        """True if two nodes of one chunk begin on one line."""
+        first, last = sorted((self.view.at(one).span, self.view.at(other).span), key=lambda span: span.start)
+        text = self._source(one.path, first.segment)[first.start : last.start]
+        return "\n" not in text and "\r" not in text
+
+    def spliced(self, place: Place, pieces: Iterable[tuple[Place, str]]) -> str:
+        """The text of a place with other text in places inside it."""
+        source = self._source(place.path, place.span.segment)
+        text, end = "", place.span.start
+        for piece, content in sorted(pieces, key=lambda each: each[0].span.start):
+            if piece.span.start < end:
+                raise NoFix("places that overlap")
+            text += source[end : piece.span.start] + content
+            end = piece.span.end
+        return text + source[end : place.span.end]
 
     def method(self, key: NodeKey) -> MethodAt:
         """The method that holds a node directly."""
@@ -1048,4 +1204,4 @@ def _unit_statement(unit: Unit) -> At:
     return At(unit, node)
 
 
-__all__ = ["CallAt", "EditBuilder", "Expression", "MethodAt", "NoFix", "CodeView"]
+__all__ = ["CallAt", "CodeView", "EditBuilder", "Expression", "Key", "MethodAt", "NoFix", "OperationAt", "Place"]

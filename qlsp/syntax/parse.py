@@ -152,6 +152,15 @@ class Unit:
         start, end = self._parsed().spans[ordinal]
         return Span(self.start + start, self.start + end, self.segment)
 
+    def anchor(self, ordinal: int) -> Span:
+        """Return the place of a node; that of a call in a chain over several lines begins at the name called."""
+        span, node = self.span(ordinal), self.node_at(ordinal)
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return span
+        start = self.span(self.ordinal(node.func.attr)).start
+        chain = self.source(Span(span.start, start, span.segment))
+        return Span(start, span.end, span.segment) if "\n" in chain else span
+
     def source(self, span: Span) -> str:
         """Return the text of a span of the chunk's segment."""
         return self._segment_text[span.start : span.end]

@@ -32,6 +32,15 @@ class NodeKey(Protocol):
     def ordinal(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The plainest ``NodeKey``: what questions about the syntax answer."""
+
+    path: str
+    unit: int
+    ordinal: int
+
+
 class ViewedFile(Protocol):
     """One file of the run: its dotted name, its chunks, what its imported names stand for, its star imports."""
 
@@ -69,6 +78,11 @@ class At:
     def text(self) -> str:
         """Its source, without its own parentheses."""
         return self.unit.source(self.span)
+
+    @property
+    def key(self) -> Key:
+        """What names it."""
+        return Key(self.unit.path, self.unit.index, self.unit.ordinal(self.node))
 
 
 @dataclass(frozen=True, eq=False)

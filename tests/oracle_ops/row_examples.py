@@ -153,7 +153,8 @@ CALLS: dict[str, Call] = {
     "resize_as": lambda a, b: (a, b),
     "unsafe_chunk": lambda a, b: (a, 2, 1),
     "select_scatter": lambda a, b: (a, b[0], 0, 0),
-    "index_put": lambda a, b: (a, (ROWS,), torch.tensor(0.0)),
+    "index_put": lambda a, b: (a, (ROWS,), b[:2]),
+    "setitem": lambda a, b: (a, (slice(None), 0), b[:, 0]),
     "torch_embedding": lambda a, b: (a[0, 0], ROWS),
     "sum_of_list": lambda a, b: ([a, b],),
     "clamp_in_place": lambda a, b: (a, -1, 1),
@@ -237,6 +238,7 @@ CALLS: dict[str, Call] = {
 """By the row's operator; without an entry the call passes the row's tensors alone."""
 
 SPELLED: dict[str, Call] = {
+    "[tensor]=": lambda a, b: (a, ROWS, b[:2]),
     "torch.nn.functional.dropout1d": lambda a, b: (a[0], 0.5, False),
     "torch.nn.functional.dropout3d": lambda a, b: (cube(a), 0.5, False),
 }

@@ -20,6 +20,13 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 FLOAT_A, FLOAT_B = torch.randn(2, 4, 8, 8), torch.randn(2, 4, 8, 8)
 
+
+def set_item(tensor: torch.Tensor, index: Any, value: Any) -> torch.Tensor:
+    """``tensor[index] = value``."""
+    tensor[index] = value
+    return tensor
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -53,6 +60,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "+x": operator.pos,
     "~x": operator.invert,
     "[]": operator.getitem,
+    "[]=": set_item,
+    "[tensor]=": set_item,
 }
 
 
