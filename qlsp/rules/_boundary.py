@@ -40,13 +40,28 @@ def stubs(facts: Facts, cls: str) -> list[int]:
 def is_half(ctx: RuleContext, own: str, other: str) -> bool:
     """Is the root the half of a model that has its other stub in another root in view?
 
-    ``own`` is the class of stub that the root has, ``other`` the one that it lacks.
+    ``own`` is the class of stub that the root has, ``other`` the one that it lacks. A root that dequantizes its own
+    input is the inner part of one.
     """
-    if not ctx.facts.context.assumed or stubs(ctx.facts, other):
+    if not ctx.facts.context.assumed:
+        return False
+    if _dequantizes_input(ctx.facts):
+        return True
+    if stubs(ctx.facts, other):
         return False
     return any(
         facts.context.workflow is Workflow.EAGER and stubs(facts, other) and not stubs(facts, own)
         for facts in ctx.everywhere
+    )
+
+
+def _dequantizes_input(facts: Facts) -> bool:
+    inputs = {each.number for each in facts.inputs}
+    return any(
+        tensor.domain is Domain.FLOAT and not tensor.dequantized and tensor.number in inputs
+        for call in facts.op_calls.values()
+        if call.spec.role is Role.DEQUANTIZE
+        for tensor in inputs_of(call)
     )
 
 
