@@ -160,12 +160,13 @@ class Leaf:
     """A part of what leaves a root's forward: an expression of the return statement, with what it is.
 
     ``container`` is None where the expression is a tensor itself; otherwise ``value`` is a tuple of the tensors in
-    the ``list``, ``tuple``, ``dict`` or ``object`` that it stands for.
+    the ``list``, ``tuple``, ``dict`` or ``object`` that it stands for. ``name``: the expression is this local name.
     """
 
     span: SpanId
     value: Value
     container: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -401,14 +401,18 @@ class Interpreter(Layers):
                 yield from self._leaves(inner, item, state)
             return
         if all(isinstance(option, (Tensor, Const, Unknown)) for _, option in options_of(value)):
-            yield Leaf(self.span(node), value)
+            yield Leaf(self.span(node), value, name=node.value if isinstance(node, cst.Name) else None)
             return
         kinds = {self.kind_of(option, state) or "object" for _, option in options_of(value)}
         parts = TupleValue(tuple(self._parts(value, state, set())))
-        yield Leaf(self.span(node), parts, kinds.pop() if len(kinds) == 1 else "object")
+        name = node.value if isinstance(node, cst.Name) else None
+        yield Leaf(self.span(node), parts, kinds.pop() if len(kinds) == 1 else "object", name)
 
     def _parts(self, value: Value, state: State, seen: set[int]) -> Iterator[Value]:
         """The tensors in a container or an object that is no module, and what is not known in it."""
+        if all(isinstance(option, (Tensor, Unknown)) for _, option in options_of(value)):
+            yield value
+            return
         for _, option in options_of(value):
             if isinstance(option, (Tensor, Unknown)):
                 yield option

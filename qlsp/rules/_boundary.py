@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder
 
 
+_EXPECTS = re.compile(r"\b(?:pytest\s*\.\s*)?raises\s*\(|\bassertRaises\w*\s*\(")
+
 # --- questions about one context ------------------------------------------------------------------------------
 
 
@@ -69,7 +71,7 @@ def is_configured(facts: Facts) -> bool:
     """Is it certain that the model has a qconfig? A root without a prepare call in view is taken to get one; where
     the call is in view, code out of view may have set one, or nobody."""
     qconfigs = [submodule.qconfig for submodule in facts.submodules.values()]
-    return facts.context.assumed or ASSUMED_QCONFIG not in qconfigs
+    return facts.context.assumed or ASSUMED_QCONFIG not in qconfigs and any(map(_is_static, qconfigs))
 
 
 def used_inside_another(ctx: RuleContext) -> bool:
@@ -99,8 +101,12 @@ def is_quantized(value: Value) -> bool:
 
 
 def quantized_leaves(returned: Return) -> list[Leaf]:
-    """The parts of a return statement that are certainly quantized."""
-    return [leaf for leaf in returned.leaves if is_quantized(leaf.value)]
+    """The parts of a return statement that are certainly quantized, or hold a tensor that is."""
+    return [leaf for leaf in returned.leaves if is_quantized(leaf.value) or _holds_quantized(leaf)]
+
+
+def _holds_quantized(leaf: Leaf) -> bool:
+    return isinstance(leaf.value, TupleValue) and any(is_quantized(item) for item in leaf.value.items)
 
 
 def inputs_of(call: OpCall) -> Iterator[Tensor]:
@@ -132,6 +138,7 @@ def starved(ctx: RuleContext) -> list[OpCall]:
     explained = unquantized(ctx.facts)
     inputs = {each.number for each in ctx.facts.inputs}
     found: dict[int, OpCall] = {}
+    places: set[SpanId] = set()
     for call in ctx.facts.op_calls.values():
         if not call.alternatives or cause_of(call) is not Cause.NO_STUB or not is_swapped_layer(ctx.facts, call):
             continue
@@ -139,14 +146,22 @@ def starved(ctx: RuleContext) -> list[OpCall]:
         if any(tensor.base in explained or explained and tensor.base not in inputs for tensor in floats):
             continue
         if floats and not any(tensor.base in found for tensor in floats):
-            found.update({tensor.base: call for tensor in floats})
+            if call.span not in places:
+                found.update({tensor.base: call for tensor in floats})
+            places.add(call.span)
     return list({id(call): call for call in found.values()}.values())
 
 
 def is_swapped_layer(facts: Facts, call: OpCall) -> bool:
     """Is the callee a module of a library class below the root? Convert swaps neither the root nor a subclass."""
     submodule = facts.submodules.get(call.owner) if call.owner is not None else None
-    return submodule is not None and submodule.path != "" and "." in submodule.cls
+    known = submodule is not None and submodule.path != "" and "." in submodule.cls
+    return known and submodule is not None and _is_static(submodule.qconfig)
+
+
+def _is_static(qconfig: object) -> bool:
+    """Not a qconfig for weights alone, with which a layer takes and gives floats."""
+    return not re.search(r"dynamic|weight_only", repr(qconfig), re.I)
 
 
 def runs_elsewhere(ctx: RuleContext, edit: EditBuilder, facts: Facts) -> bool:
@@ -157,6 +172,12 @@ def runs_elsewhere(ctx: RuleContext, edit: EditBuilder, facts: Facts) -> bool:
         if oid not in called and names and edit.matches(re.compile(rf"\.\s*{re.escape(names[-1])}\b(?!\s*[,=:])")):
             return True
     return False
+
+
+def expects_failure(edit: EditBuilder, facts: Facts) -> bool:
+    """Does the function that prepares the model expect something in it to raise?"""
+    prepared = facts.context.prepared
+    return prepared is not None and edit.chunk_matches(prepared, _EXPECTS)
 
 
 # --- repairs ----------------------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Predicts, Sever
 from qlsp.ops.spec import Role
 from qlsp.rules._boundary import (
     dequantize_returns,
+    expects_failure,
     quantized_leaves,
     require_qconfig,
     runs_elsewhere,
@@ -116,7 +117,11 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     if not found:
         return
     edit = ctx.edits()
-    if edit.matches(_FEEDS_QUANTIZED) or ctx.facts.context.assumed and runs_elsewhere(ctx, edit, ctx.facts):
+    context = ctx.facts.context
+    files = {context.span.path, *([context.prepared.path] if context.prepared is not None else [])}
+    if expects_failure(edit, ctx.facts) or any(edit.file_matches(path, _FEEDS_QUANTIZED) for path in files):
+        return
+    if ctx.facts.context.assumed and runs_elsewhere(ctx, edit, ctx.facts):
         return
     for call in found:
         layer = ctx.facts.submodules[call.owner or 0].path

@@ -532,6 +532,14 @@ class EditBuilder:
         """True if a text stands somewhere in the files in view."""
         return self.view.matches(pattern)
 
+    def file_matches(self, path: str, pattern: re.Pattern[str]) -> bool:
+        """True if a text stands in one chunk of a file."""
+        return any(pattern.search(unit.text) for unit in self.view.file(path).syntax.units)
+
+    def chunk_matches(self, key: NodeKey, pattern: re.Pattern[str]) -> bool:
+        """True if a text stands in the function, method or statement around a node."""
+        return pattern.search(self.view.at(key).unit.text) is not None
+
     def loads_prepared(self) -> bool:
         """True if some function or script loads a checkpoint into a model that it prepared before."""
         return self.view.matches(_LOADS_PREPARED) or self.view.scripts_match(_LOADS_PREPARED, "load_state_dict")
