@@ -91,6 +91,10 @@ class BuiltinCalls(Calls):
             return Unknown(f"{name}() fails")
         return Const(result) if isinstance(result, (int, float, str, bool)) else Unknown(f"{name}()")
 
+    def _builtin_type(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        instance = self.instance(state, arguments.positional[0].value) if len(arguments.positional) == 1 else None
+        return instance.cls if instance is not None else Unknown("type() of unknown values")
+
     def _builtin_len(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "obj")
         items = self.items(value, state) if value is not None else None

@@ -18,6 +18,7 @@ from qlsp.values.state import DictObject, ListObject, State, merge
 from qlsp.values.value import (
     NO_GUARD,
     Choice,
+    ClassValue,
     Const,
     FunctionValue,
     Guard,
@@ -407,8 +408,8 @@ class Expressions(Statements):
                 return Const(bool(COMPARISONS[text](left.value, right.value)))
             except Exception:
                 return Unknown("a comparison that fails")
-        if isinstance(left, Symbol) and isinstance(right, Symbol) and text in ("==", "!="):
-            return Const((left == right) == (text == "=="))
+        if isinstance(left, (Symbol, ClassValue)) and isinstance(right, (Symbol, ClassValue)) and text in ("==", "!="):
+            return Const(bool(self._identical(left, right)) == (text == "=="))
         if self.has_tensor(left, state) or self.has_tensor(right, state):
             row = self.backend.operators.get(text)
             if row is not None:
@@ -431,7 +432,9 @@ class Expressions(Statements):
             if left.value is None or right.value is None or isinstance(left.value, bool):
                 return left == right
             return None
-        if isinstance(left, (Ref, Symbol)) and isinstance(right, (Ref, Symbol)):
+        if isinstance(left, (Ref, Symbol, ClassValue)) and isinstance(right, (Ref, Symbol, ClassValue)):
+            if isinstance(left, ClassValue) and isinstance(right, ClassValue):
+                return left.span == right.span
             return left == right
         return False if isinstance(left, Const) != isinstance(right, Const) else None
 
@@ -444,11 +447,11 @@ class Expressions(Statements):
                 return True
             return None if thing.rest is not None else False
         items = self.items(container, state)
-        if items is None or not isinstance(item, (Const, Symbol)):
+        if items is None or not isinstance(item, (Const, Symbol, ClassValue)):
             return None
         if item in items:
             return True
-        return False if all(isinstance(each, (Const, Symbol)) for each in items) else None
+        return False if all(isinstance(each, (Const, Symbol, ClassValue)) for each in items) else None
 
     def _eval_IfExp(self, node: cst.IfExp, state: State) -> Value:
         base = state.guard

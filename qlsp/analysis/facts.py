@@ -17,9 +17,10 @@ from qlsp.values.workflow import Mode, Weights, Workflow
 @dataclass(frozen=True, slots=True)
 class Context:
     """One way a root is used. ``assumed`` is True where no prepare call names the front end; else ``prepared`` is
-    that call. ``model`` identifies the root in the events of a file: the file, and the object that it is a copy
-    of. ``fed``: it is called on what another model gives back, ``feeds``: another model is called on what it gives
-    back, or code in view expects it to be quantized; both where code out of view may have wrapped it before."""
+    that call, and ``fused`` says that some code may have fused modules of the model before. ``model`` identifies
+    the root in the events of a file: the file, and the object that it is a copy of. ``fed``: it is called on what
+    another model gives back, ``feeds``: another model is called on what it gives back, or code in view expects it to
+    be quantized; both where code out of view may have wrapped it before."""
 
     root: str
     span: SpanId
@@ -29,6 +30,7 @@ class Context:
     assumed: bool = True
     model: tuple[str, int] | None = None
     prepared: SpanId | None = None
+    fused: bool = True
     fed: bool = False
     feeds: bool = False
 
@@ -245,6 +247,7 @@ class Facts:
     reveals: dict[tuple[SpanId, CallPath], Value] = field(default_factory=dict)
     gave_up: str | None = None
     ties: dict[int, object] = field(default_factory=dict)
+    fusable: list[Fusable] = field(default_factory=list)
     tied: bool = False
 
 
@@ -261,6 +264,66 @@ class QconfigState(str, Enum):
     SET = "set"
 
 
+class FloatChange(str, Enum):
+    """Why fusing a sequence of modules changes what the float model computes.
+
+    ``SHARED``: a later module of the sequence is also called elsewhere. ``CONSUMER``: the output of an earlier one
+    is also used elsewhere. ``APART``: another operator stands between two of them, or they run in another order.
+    """
+
+    SHARED = "shared"
+    CONSUMER = "consumer"
+    APART = "apart"
+
+
+@dataclass(frozen=True, slots=True)
+class FuseGroup:
+    """One sequence of modules of a fuse call.
+
+    ``names`` are the names as given, ``parts`` the classes that they stand for (None where that is not known),
+    ``missing`` the names that the model certainly does not have, each with the names it has there. ``fusable`` says
+    whether a fuser exists, None where a class is not known. ``change`` says why the float model changes, ``span`` is
+    the call in forward that shows it, ``culprit`` the name it is about.
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[str | None, ...]
+    missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    fusable: bool | None = None
+    change: FloatChange | None = None
+    culprit: str | None = None
+    span: SpanId | None = None
+
+
+class FuseForm(str, Enum):
+    """How the list of a fuse call is written: ``GOOD``, a single ``NAME``, ``MIXED`` names and lists, nested too
+    ``DEEP``, ``MODULES`` in place of names, or several sequences in one ``FLAT`` list."""
+
+    GOOD = "good"
+    NAME = "name"
+    MIXED = "mixed"
+    DEEP = "deep"
+    MODULES = "modules"
+    FLAT = "flat"
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What a fuse call is asked to fuse."""
+
+    form: FuseForm
+    groups: tuple[FuseGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fusable:
+    """Modules of a root that could be fused and are not: their paths, and the calls of them that raise."""
+
+    paths: tuple[str, ...]
+    owners: tuple[int, ...]
+    parts: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class LifecycleCall:
     """A life-cycle call of a script, a function or a method.
@@ -269,7 +332,7 @@ class LifecycleCall:
     of what it is a copy of. ``passed`` are the names of the arguments given (``*`` for an argument list that is
     not known). ``inplace`` is None where it is not known. ``ignored``: the call is a statement of its own.
     ``rebinds`` is the name of a parameter that the statement binds to the result although the caller keeps the
-    old model.
+    old model. ``fusion`` is what a fuse call fuses, as far as it is written out.
     """
 
     span: SpanId
@@ -287,6 +350,7 @@ class LifecycleCall:
     entry: int
     in_forward: bool = False
     rebinds: str | None = None
+    fusion: Fusion | None = None
 
 
 class QconfigTarget(str, Enum):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, Return, ScriptFacts
+from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts
+from qlsp.analysis.fusing import Fusing
 from qlsp.analysis.globals import WRAPPER
-from qlsp.analysis.layers import Layers
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
@@ -56,9 +56,10 @@ class LifecycleEvent:
     where: str
     copies: Mapping[int, int]
     reshaped: bool = False
+    fused: bool = True
 
 
-class Interpreter(Layers):
+class Interpreter(Fusing):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -81,6 +82,8 @@ class Interpreter(Layers):
         self.constructed: set[SpanId] = set()
         self.outside: set[int] = set()
         self.loose = self.elsewhere = False
+        self.fused: set[int] = set()
+        self.flows = 0
         self.places = {}
         self.converted, self.fed, self.feeding, self.reshaped = set(), set(), set(), set()
         self.results = {}
@@ -121,13 +124,31 @@ class Interpreter(Layers):
             snapshot = State({}, dict(state.heap), state.guard)
             where = self.frame.name if self.frame is not None else ""
             reshaped = bool(self.reshaped & self._reach(model, state))
-            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where, copies, reshaped))
+            fused = self.may_be_fused(model, state)
+            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where, copies, reshaped, fused))
+        start = len(self.script.events)
         result = self.record_lifecycle(row, model, arguments, node, state, copies)
+        if row.stage is Stage.FUSE and row.workflow is Workflow.EAGER and self.facts is None:
+            self._record_fusion(row, result, arguments, start, state)
+            if isinstance(model, Ref) and isinstance(result, Ref):
+                self.created = [(result if ref == model else ref, cls, span) for ref, cls, span in self.created]
         if row.stage is Stage.PREPARE and self.facts is None:
             self.observe(result, copies, state)
         if row.stage is Stage.EXPORT:
             return Unknown("an exported program")
         return result
+
+    def _record_fusion(
+        self, row: LifecycleRow, model: Value, arguments: Arguments, start: int, state: State
+    ) -> None:
+        """Fuse the modules, and add to the event of the call what it was asked for."""
+        recorded = self.script.events[start] if len(self.script.events) > start else None
+        passed = frozenset(arguments.keywords)
+        if arguments.open or len(arguments.positional) > 3:
+            passed |= {"*"}
+        fusion = self.fuse(row, model, arguments, passed, state)
+        if isinstance(recorded, LifecycleCall):
+            self.script.events[start] = replace(recorded, fusion=fusion)
 
     def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """QuantWrapper makes a root, so it counts among the models built here."""
@@ -320,8 +341,14 @@ class Interpreter(Layers):
                     facts.submodules[oid] = submodule
             if context.prepared is not None:
                 facts.ties = self.ties(facts.submodules, copies or {})
+                touched = context.fused or self.may_be_fused(root, state)
+                facts.fusable = self.fusable(facts) if not touched else []
             self.effective, self.derived = None, {}
         return facts
+
+    def forward_of(self, root: Ref, state: State, facts: Facts) -> None:
+        """Run a model's forward on its inputs."""
+        self._forward(root, state, facts)
 
     def _forward(self, root: Ref, state: State, facts: Facts) -> None:
         instance = self.instance(state, root)

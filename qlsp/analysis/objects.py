@@ -143,6 +143,8 @@ class Objects(Operators):
             case Ref():
                 return self._object_attribute(value, name, state)
             case ClassValue():
+                if name == "__name__":
+                    return Const(value.name.rpartition(".")[2])
                 return self._class_attribute(value, name, None, state)
             case Super():
                 return self._super_attribute(value, name, state)

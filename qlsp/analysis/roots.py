@@ -43,6 +43,7 @@ class Candidate:
     assumed: bool
     prepared: SpanId | None = None
     reshaped: bool = False
+    fused: bool = True
     copies: Mapping[int, int] | None = None
 
 
@@ -129,6 +130,7 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
                 candidate.assumed,
                 (view.module.path, model),
                 candidate.prepared,
+                candidate.fused,
                 candidate.reshaped or model in view.machine.fed,
                 candidate.reshaped or model in view.machine.feeding,
             )
@@ -328,6 +330,7 @@ def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evid
                 False,
                 event.span,
                 event.reshaped,
+                event.fused,
                 event.copies,
             )
         )

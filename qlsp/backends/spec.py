@@ -49,6 +49,16 @@ class WeightTable:
     makers: dict[str, QconfigMaker] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class FuserRow:
+    """A sequence of module classes that can be fused: the class that takes the place of the first one, in eval mode
+    and by the function for training (None: that one refuses it). The others become ``Identity``."""
+
+    parts: tuple[str, ...]
+    fused: str
+    trained: str | None
+
+
 @dataclass(frozen=True)
 class Backend:
     """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
@@ -68,6 +78,7 @@ class Backend:
     qconfig_modes: tuple[tuple[str, Mode], ...] = ()
     trained_modules: tuple[str, ...] = ()
     weights: WeightTable = WeightTable()
+    fusers: tuple[FuserRow, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
 
     @cached_property
@@ -94,6 +105,11 @@ class Backend:
     def operators(self) -> dict[str, OpSpec]:
         """Python operator to row."""
         return {name: row for row in self.rows for name in row.operators}
+
+    @cached_property
+    def fuser_rows(self) -> dict[tuple[str, ...], FuserRow]:
+        """Sequence of module classes to row."""
+        return {row.parts: row for row in self.fusers}
 
     @cached_property
     def lifecycle_calls(self) -> dict[str, LifecycleRow]:

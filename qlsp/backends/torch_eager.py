@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qlsp.backends.spec import Backend
+from qlsp.backends.torch_fusers import FUSERS
 from qlsp.backends.torch_keep import KEEP
 from qlsp.backends.torch_lifecycle import LIFECYCLE, QCONFIG_MAKERS, QCONFIG_MODES, QCONFIGS
 from qlsp.backends.torch_modules import MODULES, TRAINED
@@ -20,6 +21,7 @@ EAGER = Backend(
     qconfigs=QCONFIGS,
     qconfig_makers=QCONFIG_MAKERS,
     qconfig_modes=QCONFIG_MODES,
+    fusers=FUSERS,
     trained_modules=TRAINED,
     weights=WEIGHTS,
 )
