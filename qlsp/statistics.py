@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from qlsp.ops.spec import Role
 from qlsp.text import Place
 from qlsp.values.value import Domain, SpanId, Tensor, Unknown
 
+KINDS = ("cat", "stub", "op")
+
 NAMESPACES = (
     "torch.ao",
     "torch import ao",
@@ -27,13 +30,16 @@ NAMESPACES = (
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """``by_kind``: decided and found calls. ``undecided``: (kind, reason, place) of the others."""
+    """``by_kind``: decided and found calls of a kind: concatenations (cat), stub calls (stub), operators that a
+    quantized tensor meets without a kernel (op). ``undecided``: (kind, reason, place) of those not decided,
+    ``decided``: (kind, place) of the others."""
 
     files: int
     parsed: int
     by_kind: Mapping[str, tuple[int, int]]
     undecided: tuple[tuple[str, str, Place], ...]
     findings: Mapping[str, int]
+    decided: tuple[tuple[str, Place], ...] = ()
 
 
 def collect(
@@ -52,21 +58,20 @@ def collect(
         for call in each.op_calls.values():
             calls.setdefault(call.span, []).append((each, scales, call))
     flagged = {(d.place.path, d.place.span) for d in diagnostics}
-    decided: dict[str, int] = {"cat": 0, "stub": 0}
-    found: dict[str, int] = {"cat": 0, "stub": 0}
-    undecided = []
+    decided: list[tuple[str, Place]] = []
+    undecided: list[tuple[str, str, Place]] = []
     quantizing = {span for span, reached in calls.items() if _quantizes(reached)}
     for module in modules.values():
         for kind, span in sites(module, backend, quantizing):
-            found[kind] += 1
             where = place(span)
             reason = _reason(kind, calls.get(span, []), _foreign(module))
             if reason is None or (where.path, where.span) in flagged:
-                decided[kind] += 1
+                decided.append((kind, where))
             else:
                 undecided.append((kind, reason, where))
-    by_kind = {kind: (decided[kind], found[kind]) for kind in found}
-    return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings))
+    done, open_ = Counter(kind for kind, _ in decided), Counter(kind for kind, _, _ in undecided)
+    by_kind = {kind: (done[kind], done[kind] + open_[kind]) for kind in KINDS}
+    return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings), tuple(decided))
 
 
 def _foreign(module: ModuleModel) -> bool:
@@ -88,7 +93,7 @@ def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]], foreign: bool)
     for facts, scales, call in calls:
         if facts.context.workflow in (Workflow.FX, Workflow.PT2E):
             return None
-        reason = _cat_reason(scales, call) if kind == "cat" else _stub_reason(call)
+        reason = _cat_reason(scales, call) if kind == "cat" else _operand_reason(kind, call)
         if reason is None:
             return None
         reasons.append(reason)
@@ -104,11 +109,13 @@ def _cat_reason(scales: Scales, call: OpCall) -> str | None:
     return None if verdict.decided else verdict.reason or "not known"
 
 
-def _stub_reason(call: OpCall) -> str | None:
+def _operand_reason(kind: str, call: OpCall) -> str | None:
+    """Why it is open what a stub gets, or whether an operator gets a quantized tensor."""
     for alternative in call.alternatives:
-        value = alternative.operands[0].value
-        if isinstance(value, Unknown):
-            return value.reason
-        if isinstance(value, Tensor) and value.domain is Domain.UNKNOWN:
-            return "a tensor of unknown domain"
+        for operand in alternative.operands[: 1 if kind == "stub" else None]:
+            value = operand.value
+            if isinstance(value, Unknown):
+                return value.reason
+            if isinstance(value, Tensor) and value.domain is Domain.UNKNOWN:
+                return "a tensor of unknown domain"
     return None

@@ -27,9 +27,9 @@ def rate(paths: list[Path]) -> dict[str, tuple[int, int]]:
 def test_calls_of_the_torch_cases_and_torchs_own_test_models() -> None:
     cases = [p for p in sorted(MODELS.glob("*.py")) if "horizon_plugin" not in p.read_text(encoding="utf-8")]
     kinds = rate([torch_file("testing/_internal/common_quantization.py"), *cases])
-    for kind in ("cat", "stub"):
+    for kind in ("cat", "stub", "op"):
         decided, found = kinds[kind]
-        assert found >= 40
+        assert found >= 30
         assert decided / found >= AT_LEAST, f"{kind}: {decided} of {found}"
 
 
@@ -43,5 +43,5 @@ def test_torchs_own_test_models_are_silent_and_every_stub_call_is_decided() -> N
 def test_what_is_undecided_has_a_reason() -> None:
     result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config(), statistics=True)
     assert all(reason for _, reason, _ in result.statistics.undecided)
-    decided, found = result.statistics.by_kind["cat"]
-    assert len(result.statistics.undecided) == found - decided
+    missing = sum(found - decided for decided, found in result.statistics.by_kind.values())
+    assert len(result.statistics.undecided) == missing

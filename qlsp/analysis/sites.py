@@ -1,4 +1,4 @@
-"""Concatenations and stub calls as the text shows them, whether or not a root reaches them."""
+"""Concatenations, stub calls and operators as the text shows them, whether or not a root reaches them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from qlsp.values.value import SpanId
 def sites(
     module: ModuleModel, backend: Backend, quantizing: Collection[SpanId]
 ) -> Iterator[tuple[str, SpanId]]:
-    """(kind, span) of every concatenation and stub call of a file; ``quantizing`` are calls that the
-    interpreter knows as stub calls although their spelling does not show it."""
+    """(kind, span) of every concatenation and stub call of a file, and of the calls in model classes of a
+    function without a quantized kernel; ``quantizing`` are calls that the interpreter knows as stub calls
+    although their spelling does not show it."""
     stubs = _stub_names(module, backend)
+    modelling = {id(part) for unit in module.syntax.units if _has_forward(unit) for part in (unit, *unit.members)}
     for unit in _parsed(module):
         for inner in walk(unit.node):
             if not isinstance(inner, cst.Call):
@@ -30,8 +32,13 @@ def sites(
             span = SpanId(unit.path, unit.index, unit.ordinal(inner))
             if kind is None and span in quantizing:
                 kind = "stub"
-            if kind is not None:
+            if kind is not None and (kind != "op" or id(unit) in modelling):
                 yield kind, span
+
+
+def _has_forward(unit: Unit) -> bool:
+    """A class with a forward: elsewhere an operator rarely meets a tensor of a model."""
+    return any(member.name == "forward" for member in unit.members)
 
 
 def _parsed(module: ModuleModel) -> Iterator[Unit]:
@@ -56,7 +63,9 @@ def _kind(module: ModuleModel, backend: Backend, node: cst.Call, stubs: frozense
     first, _, rest = name.partition(".")
     if first in module.imports:
         row = backend.functions.get(_qualified(module, backend, name))
-        return "cat" if row is not None and row.role is Role.CAT else None
+        if row is None or row.role in (Role.QUANTIZE, Role.DEQUANTIZE):
+            return None
+        return "cat" if row.role is Role.CAT else ("op" if row.raises is not None else None)
     last = name.rpartition(".")[2]
     row = backend.functionals.get(last)
     if row is not None and row.role is Role.CAT and "." in name:

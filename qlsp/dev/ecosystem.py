@@ -1,48 +1,86 @@
-"""``python -m qlsp.dev.ecosystem [PACKAGE==VERSION ...]``: check unpacked wheels and print a Markdown table.
+"""Check code that nobody wrote for qlsp, and print Markdown tables of what was found and what stayed undecided.
 
-Wheels are downloaded by pip into a cache folder, unpacked and read; nothing of them is imported or run.
+``python -m qlsp.dev.ecosystem [PACKAGE==VERSION ...]`` checks wheels: pip downloads them into a cache folder, where
+they are unpacked. ``python -m qlsp.dev.ecosystem --checkouts FOLDER [NAME ...]`` checks the repositories below a folder.
+Files are read; nothing of them is imported or run. ``--json FILE`` also writes the results for a comparison.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from qlsp.analysis.program import ModuleModel
+from qlsp.backends.spec import Backend
+from qlsp.backends.torch_eager import EAGER
 from qlsp.config import Config
 from qlsp.discover import collect
 from qlsp.engine import CheckResult, check
-from qlsp.text import LineIndex
+from qlsp.ops.spec import Role
+from qlsp.statistics import KINDS
+from qlsp.text import LineIndex, Place
+from qlsp.values.workflow import Workflow
 
 PACKAGES = ("torchvision==0.28.0", "timm==1.0.31", "ultralytics==8.4.190", "torch==2.13.0")
 HEADER = (
-    "| package | files | analysed | cat decided | stub decided | findings | seconds |\n"
-    "|---|---|---|---|---|---|---|"
+    "| code base | version | files | analysed | eager | cat | stub | op | findings | seconds |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CodeBase:
+    """A wheel or a checkout: ``version`` is a release or a commit."""
+
+    name: str
+    version: str
+    folder: Path
+
+
 def main(argv: Sequence[str]) -> int:
-    """Check each package, print the table, then every finding and the reasons of what stayed undecided."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("packages", nargs="*", default=list(PACKAGES))
+    """Check each code base, print the table, then every finding and the reasons of what stayed undecided."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m qlsp.dev.ecosystem"
+    )
+    parser.add_argument("names", nargs="*", help="packages, or folders below the checkouts; default: all")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "qlsp-ecosystem")
+    parser.add_argument("--checkouts", type=Path, help="a folder whose subfolders are repositories")
+    parser.add_argument("--json", type=Path, help="where to write findings and undecided calls")
     arguments = parser.parse_args(argv)
+    if arguments.checkouts is not None:
+        bases = checkouts(arguments.checkouts, arguments.names)
+    else:
+        bases = wheels(arguments.names or PACKAGES, arguments.cache)
     print(HEADER)
-    details = []
-    for package in arguments.packages:
-        folder = unpacked(package, arguments.cache)
+    details: list[str] = []
+    results = []
+    for base in bases:
         started = time.process_time()
-        result = check(collect([str(folder)], Config()).paths, Config(), statistics=True)
-        print(row(package, result, time.process_time() - started), flush=True)
-        details.extend(findings(package, folder, result))
-        details.extend(reasons(package, result))
+        result = check(collect([str(base.folder)], Config()).paths, Config(), statistics=True)
+        report = summary(base, result, time.process_time() - started)
+        print(row(report), flush=True)
+        details.extend(lines(report))
+        results.append(report)
     print("\n".join(["", *details]))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def wheels(packages: Iterable[str], cache: Path) -> Iterator[CodeBase]:
+    """Released packages; downloaded on first use."""
+    for package in packages:
+        name, _, version = package.partition("==")
+        yield CodeBase(name, version, unpacked(package, cache))
 
 
 def unpacked(package: str, cache: Path) -> Path:
@@ -58,32 +96,84 @@ def unpacked(package: str, cache: Path) -> Path:
     return folder
 
 
-def row(package: str, result: CheckResult, seconds: float) -> str:
-    """One line of the table."""
+def checkouts(parent: Path, names: Sequence[str]) -> Iterator[CodeBase]:
+    """The repositories below a folder; ``owner+name`` stands for owner/name."""
+    for folder in sorted(path for path in parent.iterdir() if path.is_dir()):
+        if not names or folder.name in names:
+            yield CodeBase(folder.name.replace("+", "/"), commit(folder), folder)
+
+
+def commit(folder: Path) -> str:
+    """The commit of a checkout: what git says, or the file ``.commit`` of an exported tree."""
+    if (folder / ".git").exists():
+        command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    exported = folder / ".commit"
+    return exported.read_text(encoding="utf-8").strip() if exported.exists() else "unknown"
+
+
+def summary(base: CodeBase, result: CheckResult, seconds: float) -> dict[str, Any]:
+    """What the table and a comparison need. Calls are counted in the files with eager quantization code."""
+    eager = {path for path, module in result.analysis.modules.items() if uses_eager(module, EAGER)}
     statistics = result.statistics
-    decided = [f"{done} of {total}" for done, total in (statistics.by_kind[kind] for kind in ("cat", "stub"))]
-    count = sum(statistics.findings.values())
-    return (
-        f"| {package} | {statistics.files} | {statistics.parsed} | {decided[0]} | {decided[1]} | {count}"
-        f" | {seconds:.0f} |"
+
+    def place(where: Place) -> str:
+        line, _ = LineIndex(result.sources[where.path].text).position(where.span.start)
+        return f"{Path(where.path).relative_to(base.folder)}:{line}"
+
+    undecided = [(kind, reason, place(where)) for kind, reason, where in statistics.undecided if where.path in eager]
+    done = Counter(kind for kind, where in statistics.decided if where.path in eager)
+    missing = Counter(kind for kind, _, _ in undecided)
+    return {
+        "name": base.name,
+        "version": base.version,
+        "files": statistics.files,
+        "analysed": statistics.parsed,
+        "eager": len(eager),
+        "decided": {kind: [done[kind], done[kind] + missing[kind]] for kind in KINDS},
+        "findings": sorted(f"{d.code} {d.name} at {place(d.place)}" for d in result.diagnostics),
+        "undecided": sorted(undecided),
+        "crashes": len(result.analysis.crashes),
+        "gave up": sorted(facts.context.root for facts in result.analysis.facts if facts.gave_up is not None),
+        "seconds": round(seconds, 1),
+    }
+
+
+def uses_eager(module: ModuleModel, backend: Backend) -> bool:
+    """Does a file name what only eager mode has: stubs, FloatFunctional, prepare, convert?"""
+    text = "\n".join(segment.text for segment in module.syntax.source.segments)
+    return any(name in text for name in eager_words(backend)) and any(
+        imported.startswith(("torch", "horizon_plugin_pytorch")) for imported in [*module.imports.values(), *module.stars]
     )
 
 
-def findings(package: str, folder: Path, result: CheckResult) -> list[str]:
-    """Every finding as code, name and place."""
-    lines = []
-    for diagnostic in result.diagnostics:
-        path = diagnostic.place.path
-        line, _ = LineIndex(result.sources[path].text).position(diagnostic.place.span.start)
-        place = f"{Path(path).relative_to(folder)}:{line}"
-        lines.append(f"- {package}: {diagnostic.code} {diagnostic.name} at {place}")
-    return lines
+def eager_words(backend: Backend) -> list[str]:
+    """Names that stand in eager quantization code and hardly elsewhere."""
+    stubs = [name for row in backend.rows if row.role is Role.QUANTIZE for name in row.modules]
+    moving = [name for row in backend.lifecycle if row.workflow is Workflow.EAGER for name in row.names]
+    last = [name.rpartition(".")[2] for name in (*stubs, *backend.functional_classes)]
+    return [*last, "DeQuantStub", "QuantWrapper", *(f"quantization.{name.rpartition('.')[2]}(" for name in moving)]
 
 
-def reasons(package: str, result: CheckResult) -> list[str]:
-    """Why calls stayed undecided, most frequent first."""
-    counts = Counter((kind, reason) for kind, reason, _ in result.statistics.undecided)
-    return [f"- {package}: {count} undecided {kind}: {reason}" for (kind, reason), count in counts.most_common(8)]
+def row(report: dict[str, Any]) -> str:
+    """One line of the table."""
+    decided = " | ".join("{} of {}".format(*report["decided"][kind]) for kind in KINDS)
+    counts = Counter(finding.split(" ")[0] for finding in report["findings"])
+    found = ", ".join(f"{code} {count}" for code, count in sorted(counts.items())) or "0"
+    return (
+        f"| {report['name']} | {report['version'][:10]} | {report['files']} | {report['analysed']} | {report['eager']}"
+        f" | {decided} | {found} | {report['seconds']:.0f} |"
+    )
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """Every finding, and why calls stayed undecided, most frequent first."""
+    name = report["name"]
+    found = [f"- {name}: {finding}" for finding in report["findings"]]
+    reasons = Counter((kind, reason) for kind, reason, _ in report["undecided"])
+    undecided = [f"- {name}: {count} undecided {kind}: {reason}" for (kind, reason), count in reasons.most_common(8)]
+    broken = [f"- {name}: {report['crashes']} crashes"] if report["crashes"] else []
+    return [*found, *undecided, *broken, *(f"- {name}: gave up on {root}" for root in report["gave up"])]
 
 
 if __name__ == "__main__":
