@@ -333,11 +333,11 @@ def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | N
         except SourceError as error:
             analysis.unreadable[path] = str(error)
     views = analysis.views
-    for path in relevant(loaded):
+    for path, leads in relevant(loaded).items():
         module = analysis.modules[path] = loaded[path]
         config = configs.of(path)
         settings = Settings(_workflow(config), _mode(config), config.roots)
-        view = _guarded(analysis, path, partial(look, Interpreter(project, _backend(config)), module, settings))
+        view = _guarded(analysis, path, partial(look, Interpreter(project, _backend(config)), module, leads, settings))
         if view is not None:
             views.append(view)
             analysis.scripts.append(view.machine.script)

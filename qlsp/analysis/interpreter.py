@@ -242,14 +242,17 @@ class Interpreter(Fusing):
         others = (unit for unit in units if not unit.members and not any(unit is each for each in own))
         return any("qconfig" in unit.text and not _is_import(unit) for unit in others)
 
-    def run_methods(self, cls: ClassValue) -> State:
-        """Build an object of a class that is no model on unknown arguments, then run each of its methods."""
+    def run_methods(self, cls: ClassValue, words: Sequence[str]) -> State:
+        """Build an object of a class that is no model on unknown arguments, then run its methods that have one of
+        the words, directly or through other methods."""
         state = State()
         ref = self.build(cls, state)
         self.constructed = set(self.executed)
         if ref is not None:
-            for name, method in self.class_model(cls).methods.items():
-                if name == "__init__" or (name.startswith("__") and name != "__call__"):
+            methods = self.class_model(cls).methods
+            wanted = _with_words(methods, words)
+            for name, method in methods.items():
+                if name == "__init__" or (name.startswith("__") and name != "__call__") or name not in wanted:
                     continue
                 self._run_entry(self.function_value(method), ref, state)
         return state
@@ -269,7 +272,7 @@ class Interpreter(Fusing):
 
     def build(self, cls: ClassValue, state: State) -> Ref | None:
         """An object of a class, built on unknown arguments; None if that takes too long."""
-        self.steps = self.entry_steps = 0
+        self.steps = 0
         self.begin_entry()
         try:
             value = self.instantiate(cls, Arguments(), None, state)
@@ -665,6 +668,18 @@ def hint_text(node: cst.BaseExpression) -> str:
         return value if isinstance(value, str) else ""
     text = cst.Module([]).code_for_node(node).replace(" ", "")
     return text.replace("torch.", "").replace("typing.", "")
+
+
+def _with_words(methods: Mapping[str, FunctionModel], words: Sequence[str]) -> set[str]:
+    """The methods with one of the words, and those that name such a method."""
+    texts = {name: method.unit.text for name, method in methods.items()}
+    found = {name for name, text in texts.items() if any(word in text for word in words)}
+    while True:
+        calls = [f".{name}" for name in found]
+        added = {name for name, text in texts.items() if name not in found and any(call in text for call in calls)}
+        if not added:
+            return found
+        found |= added
 
 
 def _is_import(unit: Unit) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,13 +80,15 @@ class View:
     settings: Settings = Settings()
 
 
-def look(machine: Interpreter, module: ModuleModel, settings: Settings | None = None) -> View:
-    """Run the entries of a file and build its models."""
+def look(
+    machine: Interpreter, module: ModuleModel, leads: Collection[str] = (), settings: Settings | None = None
+) -> View:
+    """Run the entries of a file and build its models; ``leads`` are its names that lead to quantization."""
     evidence = Evidence()
     machine.script.path = module.path
     machine.script.vendor = _uses_vendor(machine, module)
     functions, classes = _definitions(machine, module)
-    _entries(machine, module, functions, classes, evidence)
+    _entries(machine, module, functions, classes, leads, evidence)
     return View(machine, module, _models(machine, classes), evidence, settings or Settings())
 
 
@@ -220,32 +222,29 @@ def _entries(
     module: ModuleModel,
     functions: list[FunctionValue],
     classes: list[ClassValue],
+    leads: Collection[str],
     evidence: Evidence,
 ) -> None:
     """Run the script, every function, and every class that is no model; keep the models they build."""
-    words = _entry_words(machine, module, classes)
+    words = _entry_words(machine, module, leads)
     _keep(machine, machine.run_script(module), evidence)
     for function in functions:
         if any(word in machine.functions[function.span].unit.text for word in words):
             _keep(machine, machine.run_function(function), evidence)
     for cls in classes:
         if not machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in words):
-            _keep(machine, machine.run_methods(cls), evidence)
+            _keep(machine, machine.run_methods(cls, words), evidence)
     moving = _life_words(machine, module)
     for cls in classes:
         if machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in moving):
             machine.run_own_methods(cls, moving)
 
 
-def _entry_words(machine: Interpreter, module: ModuleModel, classes: list[ClassValue]) -> tuple[str, ...]:
-    """A function without any of these words builds no model and moves none through its life."""
-    words = [*ENTRY_WORDS, *(cls.name for cls in classes if machine.is_model_class(cls))]
-    for name, target in module.imports.items():
-        parent = target.rpartition(".")[0]
-        quantizing = "quant" in target or machine.backend.canonical(target) in machine.backend.lifecycle_calls
-        if quantizing or (parent and machine.finder.find(parent, module.path) is not None):
-            words.append(name)
-    return tuple(words)
+def _entry_words(machine: Interpreter, module: ModuleModel, leads: Collection[str]) -> tuple[str, ...]:
+    """A function without any of these words builds no model of interest and moves none through its life."""
+    calls = machine.backend.lifecycle_calls
+    moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
+    return (*ENTRY_WORDS, *leads, *moving)
 
 
 def _life_words(machine: Interpreter, module: ModuleModel) -> tuple[str, ...]:
@@ -347,6 +346,7 @@ def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[Class
         if not machine.is_model_class(cls):
             continue
         state = State()
+        machine.entry_steps = 0
         ref = machine.build(cls, state)
         if ref is not None:
             found.append((cls, ref, state))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.program import ModuleModel
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_eager import EAGER
@@ -141,18 +143,25 @@ def summary(base: CodeBase, result: CheckResult, seconds: float) -> dict[str, An
 
 def uses_eager(module: ModuleModel, backend: Backend) -> bool:
     """Does a file name what only eager mode has: stubs, FloatFunctional, prepare, convert?"""
-    text = "\n".join(segment.text for segment in module.syntax.source.segments)
-    return any(name in text for name in eager_words(backend)) and any(
-        imported.startswith(("torch", "horizon_plugin_pytorch")) for imported in [*module.imports.values(), *module.stars]
-    )
+    names = eager_names(backend)
+    if any(backend.canonical(target) in names for target in module.imports.values()):
+        return True
+    last = "|".join(sorted({name.rpartition(".")[2] for name in names}))
+    pattern = re.compile(rf"\b([^\W\d]\w*)((?:\.\w+)*\.(?:{last}))\b")
+    found = (match for segment in module.syntax.source.segments for match in pattern.finditer(segment.text))
+    return any(backend.canonical(module.imports.get(first, first) + rest) in names for first, rest in map(groups, found))
 
 
-def eager_words(backend: Backend) -> list[str]:
-    """Names that stand in eager quantization code and hardly elsewhere."""
-    stubs = [name for row in backend.rows if row.role is Role.QUANTIZE for name in row.modules]
-    moving = [name for row in backend.lifecycle if row.workflow is Workflow.EAGER for name in row.names]
-    last = [name.rpartition(".")[2] for name in (*stubs, *backend.functional_classes)]
-    return [*last, "DeQuantStub", "QuantWrapper", *(f"quantization.{name.rpartition('.')[2]}(" for name in moving)]
+def groups(match: re.Match[str]) -> tuple[str, str]:
+    """The first name of a dotted one, and the rest."""
+    return match[1], match[2]
+
+
+def eager_names(backend: Backend) -> set[str]:
+    """The qualified names that stand in eager quantization code."""
+    stubs = {name for row in backend.rows if row.role in (Role.QUANTIZE, Role.DEQUANTIZE) for name in row.modules}
+    moving = {name for row in backend.lifecycle if row.workflow is Workflow.EAGER for name in row.names}
+    return {*stubs, *moving, *backend.functional_classes, WRAPPER}
 
 
 def row(report: dict[str, Any]) -> str:
