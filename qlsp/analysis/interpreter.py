@@ -161,7 +161,7 @@ class Interpreter(Fusing):
 
     def run_script(self, module: ModuleModel) -> State:
         """Execute a file's top-level statements in order."""
-        self.steps = 0
+        self.begin_budget()
         self.begin_entry()
         state: State | None = State()
         assert state is not None
@@ -186,6 +186,7 @@ class Interpreter(Fusing):
         finally:
             self.frame = None
             self.running.pop(module.path, None)
+            self.end_budget()
             self.settle_entry()
         return last
 
@@ -216,7 +217,7 @@ class Interpreter(Fusing):
         given: dict[str, Value],
         more: bool,
     ) -> None:
-        self.steps = 0
+        self.begin_budget()
         self.begin_entry()
         model = self.functions[function.span]
         self.frame = Frame(model.unit, model.module, model.name)
@@ -232,6 +233,7 @@ class Interpreter(Fusing):
             pass
         finally:
             self.frame = None
+            self.end_budget()
             self.settle_entry()
 
     def _configured_elsewhere(self, method: FunctionModel) -> bool:
@@ -272,7 +274,7 @@ class Interpreter(Fusing):
 
     def build(self, cls: ClassValue, state: State) -> Ref | None:
         """An object of a class, built on unknown arguments; None if that takes too long."""
-        self.steps = 0
+        self.begin_budget()
         self.begin_entry()
         try:
             value = self.instantiate(cls, Arguments(), None, state)
@@ -280,6 +282,7 @@ class Interpreter(Fusing):
             return None
         finally:
             self.frame = None
+            self.end_budget()
             self.settle_entry()
         return value if isinstance(value, Ref) else None
 
@@ -320,7 +323,7 @@ class Interpreter(Fusing):
 
         ``copies`` are the objects it is prepared as; ``tied`` says that its observers may be set by hand.
         """
-        self.steps = self.entry_steps = 0
+        self.begin_root_budget(context)
         facts = Facts(context, tied=tied)
         self.effective = self._qconfigs(root, state, context.assumed)
         self.derived = self.derived_layers(root, state)
@@ -335,6 +338,7 @@ class Interpreter(Fusing):
             facts.gave_up = "more steps than the budget of a root"
         finally:
             self.facts, self.frame, self.path = None, None, ()
+            self.end_root_budget()
             self.loop_depth = self.depth = self.conditions = 0
             self._stack.clear()
             names = self._names(root, state)

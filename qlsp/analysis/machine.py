@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from qlsp.analysis.facts import Facts
+from qlsp.analysis.facts import Context, Facts
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend
 from qlsp.syntax.parse import Unit
@@ -108,6 +108,7 @@ class Machine:
         self.muted = 0
         self.steps = 0
         self.entry_steps = 0
+        self.limit = MAX_ENTRY_STEPS
         self.depth = 0
         self.static_heap: dict[int, HeapObject] = {}
         self.functions: dict[SpanId, FunctionModel] = {}
@@ -131,15 +132,28 @@ class Machine:
         """A value number that equals no other."""
         return self.number(("fresh", len(self._numbers), *hint))
 
+    def begin_budget(self) -> None:
+        """A run begins: what the entries of a file may take together is bounded, and what each may take."""
+        self.steps = 0
+        self.limit = min(MAX_ENTRY_STEPS, MAX_FILE_STEPS - self.entry_steps)
+
+    def end_budget(self) -> None:
+        """The run is over; questions between two runs have a budget of their own."""
+        self.entry_steps += self.steps
+        self.steps, self.limit = 0, MAX_ENTRY_STEPS
+
+    def begin_root_budget(self, context: Context) -> None:
+        """The forward of a root begins; one that nobody uses may take less."""
+        self.steps, self.limit = 0, MAX_ENTRY_STEPS if context.workflow is Workflow.NONE else MAX_STEPS
+
+    def end_root_budget(self) -> None:
+        """The forward of a root is over; it counts for no entry."""
+        self.steps, self.limit = 0, MAX_ENTRY_STEPS
+
     def tick(self) -> None:
         """Count one step of the budget."""
         self.steps += 1
-        if self.facts is not None and self.facts.context.workflow is not Workflow.NONE:
-            if self.steps > MAX_STEPS:
-                raise BudgetExceeded
-            return
-        self.entry_steps += 1
-        if self.steps > MAX_ENTRY_STEPS or self.entry_steps > MAX_FILE_STEPS:
+        if self.steps > self.limit:
             raise BudgetExceeded
 
     @property

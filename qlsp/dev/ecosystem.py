@@ -1,8 +1,9 @@
 """Check code that nobody wrote for qlsp, and print Markdown tables of what was found and what stayed undecided.
 
 ``python -m qlsp.dev.ecosystem [PACKAGE==VERSION ...]`` checks wheels: pip downloads them into a cache folder, where
-they are unpacked. ``python -m qlsp.dev.ecosystem --checkouts FOLDER [NAME ...]`` checks the repositories below a folder.
-Files are read; nothing of them is imported or run. ``--json FILE`` also writes the results for a comparison.
+they are unpacked. ``python -m qlsp.dev.ecosystem --checkouts FOLDER [NAME ...]`` checks the repositories
+below a folder. Files are read; nothing of them is imported or run. ``--json FILE`` also writes the results for a
+comparison.
 """
 
 from __future__ import annotations
@@ -148,13 +149,9 @@ def uses_eager(module: ModuleModel, backend: Backend) -> bool:
         return True
     last = "|".join(sorted({name.rpartition(".")[2] for name in names}))
     pattern = re.compile(rf"\b([^\W\d]\w*)((?:\.\w+)*\.(?:{last}))\b")
-    found = (match for segment in module.syntax.source.segments for match in pattern.finditer(segment.text))
-    return any(backend.canonical(module.imports.get(first, first) + rest) in names for first, rest in map(groups, found))
-
-
-def groups(match: re.Match[str]) -> tuple[str, str]:
-    """The first name of a dotted one, and the rest."""
-    return match[1], match[2]
+    texts = (segment.text for segment in module.syntax.source.segments)
+    dotted = {(match[1], match[2]) for text in texts for match in pattern.finditer(text)}
+    return any(backend.canonical(module.imports.get(first, first) + rest) in names for first, rest in dotted)
 
 
 def eager_names(backend: Backend) -> set[str]:
