@@ -704,6 +704,29 @@ class EditBuilder:
             text = f"({value.text})"
         self.replace(outer.place, text)
 
+    def take_operand(self, key: NodeKey, operand: NodeKey) -> None:
+        """Put an operand of a call, its first argument or the receiver of its method, in place of the call."""
+        call, value = self.call(key), self.expression(operand)
+        at = self.view.at(key)
+        parent = self.view.parent(at)
+        if isinstance(parent, cst.Expr):
+            raise NoFix("a call for its effect")
+        if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and value.name is not None:
+            target = parent.targets[0].target
+            if isinstance(target, cst.Name) and target.value == value.name:
+                self.delete_statement(key)
+                return
+        outer, inner = self._expression(at).place, value.place
+        segment = outer.span.segment
+        before = Place(outer.path, Span(outer.span.start, inner.span.start, segment))
+        after = Place(outer.path, Span(inner.span.end, outer.span.end, segment))
+        rest = self.text(before) + self.text(after)
+        if "#" in rest or "\n" in rest or not value.atom or any(each.star for each in call.arguments):
+            raise NoFix("a call over several lines")
+        for place in (before, after):
+            if place.span.start < place.span.end:
+                self.replace(place, "")
+
     def _keep_comments(self, at: At, value: Expression, before: str, after: str) -> None:
         """The parentheses of a call stay, with the comments in them; function name and last comma go."""
         span = at.span
