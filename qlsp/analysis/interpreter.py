@@ -530,11 +530,13 @@ class Interpreter(Fusing):
         """The qconfig that reaches each registered module, as ``propagate_qconfig_`` hands it down.
 
         A model on which nobody sets a qconfig is taken to get one. Where prepare is not in view and the
-        constructor configures parts, the others may get theirs from the caller.
+        constructor configures parts, the others may get theirs from the caller; they do if it configures no more than
+        embeddings, which the qconfig of a model does not suit.
         """
         found: dict[int, Value] = {}
         inherited: Value = ASSUMED_QCONFIG
-        if self.any_qconfig(root, state):
+        own = self._own_qconfigs(root, state)
+        if own and not (assumed and all(self._for_embeddings(qconfig) for qconfig in own)):
             inherited = OPEN_QCONFIG if assumed else NONE
         self._propagate(root, inherited, state, found)
         return found
@@ -591,14 +593,14 @@ class Interpreter(Fusing):
                 state.heap[parent] = current.with_attribute(name, alias)
         return found
 
-    def any_qconfig(self, root: Ref, state: State) -> bool:
-        """True if a qconfig other than None is set somewhere in the tree."""
-        names = self._names(root, state)
-        for oid in names:
-            instance = self.instance(state, Ref(oid))
-            if instance is not None and instance.attributes.get("qconfig", NONE) != NONE:
-                return True
-        return False
+    def _own_qconfigs(self, root: Ref, state: State) -> list[Value]:
+        """The qconfigs other than None that are set somewhere in the tree."""
+        found = [self.instance(state, Ref(oid)) for oid in self._names(root, state)]
+        qconfigs = [instance.attributes.get("qconfig", NONE) for instance in found if instance is not None]
+        return [qconfig for qconfig in qconfigs if qconfig != NONE]
+
+    def _for_embeddings(self, qconfig: Value) -> bool:
+        return isinstance(qconfig, Symbol) and qconfig.name in self.backend.embedding_qconfigs
 
     def _names(self, root: Ref, state: State) -> dict[int, str]:
         """The path of every instance under a root; the first name of an alias wins."""

@@ -115,6 +115,24 @@ TENSOR_NUMBER_METHODS = frozenset(
         "storage_offset",
     ]
 )
+LITERAL_CREATORS = frozenset({"tensor", "as_tensor", "asarray"})
+INTEGER_DTYPES = frozenset(
+    f"torch.{name}"
+    for name in (
+        "long",
+        "int",
+        "short",
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint16",
+        "uint32",
+        "uint64",
+    )
+)
 INTEGER_CREATORS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
 PREDICATES = frozenset({"torch.is_tensor", "torch.jit.is_scripting", "torch.jit.is_tracing"})
 DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
@@ -166,7 +184,7 @@ class Library(BuiltinCalls):
         if name.startswith(("torch.nn.", "torch.ao.nn.")) and last[:1].isupper():
             return self.library_instance(name, arguments, node, state)
         if last in CREATORS:
-            return self.unknown_tensor(name, self._created_domain(last, arguments))
+            return self.unknown_tensor(name, self._created_domain(last, arguments, state))
         found = list(self.tensors_in(arguments, state))
         if found and all(isinstance(t, Tensor) and t.domain is Domain.FLOAT for t in found):
             return self.unknown_tensor(name)
@@ -183,15 +201,28 @@ class Library(BuiltinCalls):
             else Const(isinstance(value, Tensor))
         )
 
-    def _created_domain(self, creator: str, arguments: Arguments) -> Domain:
-        """``arange(4)`` and kin hold integers unless an argument or a dtype says otherwise."""
+    def _created_domain(self, creator: str, arguments: Arguments, state: State) -> Domain:
+        """What a creator's dtype says; without one, ``arange(4)``, ``tensor([1, 2])`` and kin hold integers."""
         if creator in INTEGER_CREATORS:
             return Domain.INTEGER
+        dtype = arguments.keywords.get("dtype")
+        if dtype is not None:
+            name = dtype.value.name if isinstance(dtype.value, Symbol) else ""
+            return Domain.INTEGER if name in INTEGER_DTYPES else Domain.FLOAT
         values = [argument.value for argument in arguments.positional]
-        whole = all(isinstance(v, Const) and isinstance(v.value, int) for v in values)
-        if creator == "arange" and whole and "dtype" not in arguments.keywords:
+        if creator == "arange" and values and all(_whole(value) for value in values):
+            return Domain.INTEGER
+        if creator in LITERAL_CREATORS and values and self._holds_integers(values[0], state):
             return Domain.INTEGER
         return Domain.FLOAT
+
+    def _holds_integers(self, value: Value, state: State) -> bool:
+        """Is a value a number, or a list of numbers, without a fraction?"""
+        thing = self.load(state, value) if isinstance(value, Ref) else value
+        items = thing.items if isinstance(thing, (ListObject, TupleValue)) else None
+        if items is None:
+            return _whole(value)
+        return bool(items) and all(self._holds_integers(item, state) for item in items)
 
     def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """An instance of a library module class."""
@@ -601,3 +632,7 @@ def is_stub(row: OpSpec) -> bool:
 
 
 __all__ = ["ClassValue", "Library"]
+
+
+def _whole(value: Value) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, int)

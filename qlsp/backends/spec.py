@@ -65,8 +65,8 @@ class Backend:
     matching prefix wins and is applied once. ``renames`` are a user's: names that stand for names of the table,
     whatever else they are. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
     classes and functions that return one; ``qconfig_modes`` says for which mode those of both kinds are made, if
-    it is one. ``trained_modules`` are the classes that prepare_qat swaps, ``weights`` tells how a qconfig observes
-    weights."""
+    it is one; ``embedding_qconfigs`` suit nothing but embeddings. ``trained_modules`` are the classes that
+    prepare_qat swaps, ``weights`` tells how a qconfig observes weights."""
 
     name: str
     rows: tuple[OpSpec, ...]
@@ -76,6 +76,7 @@ class Backend:
     qconfigs: tuple[str, ...] = ()
     qconfig_makers: tuple[str, ...] = ()
     qconfig_modes: tuple[tuple[str, Mode], ...] = ()
+    embedding_qconfigs: tuple[str, ...] = ()
     trained_modules: tuple[str, ...] = ()
     weights: WeightTable = WeightTable()
     fusers: tuple[FuserRow, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_fusers import FUSERS
 from qlsp.backends.torch_keep import KEEP
-from qlsp.backends.torch_lifecycle import LIFECYCLE, QCONFIG_MAKERS, QCONFIG_MODES, QCONFIGS
+from qlsp.backends.torch_lifecycle import EMBEDDING_QCONFIGS, LIFECYCLE, QCONFIG_MAKERS, QCONFIG_MODES, QCONFIGS
 from qlsp.backends.torch_modules import MODULES, TRAINED
 from qlsp.backends.torch_names import ALIASES
 from qlsp.backends.torch_qconfigs import WEIGHTS
@@ -22,6 +22,7 @@ EAGER = Backend(
     qconfig_makers=QCONFIG_MAKERS,
     qconfig_modes=QCONFIG_MODES,
     fusers=FUSERS,
+    embedding_qconfigs=EMBEDDING_QCONFIGS,
     trained_modules=TRAINED,
     weights=WEIGHTS,
 )

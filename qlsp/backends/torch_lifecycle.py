@@ -104,6 +104,16 @@ QCONFIGS = tuple(
     )
 )
 
+EMBEDDING_QCONFIGS = tuple(
+    f"{AO}{name}"
+    for name in (
+        "float_qparams_weight_only_qconfig",
+        "float_qparams_weight_only_qconfig_4bit",
+        "default_embedding_qat_qconfig",
+        "default_embedding_qat_qconfig_4bit",
+    )
+)
+
 QCONFIG_MAKERS = (
     f"{AO}QConfig",
     f"{AO}QConfigDynamic",

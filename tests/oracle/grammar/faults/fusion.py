@@ -132,23 +132,14 @@ _transposed(
 )
 
 
-@fault("QL508", "embedding", elsewhere=True)
-def embedding(spot: Spot) -> None:
-    table = f"self.{spot.scope.owner.fresh('embedding')}"
-    spot.scope.owner.add(f"{table} = {spot.mark()}nn.Embedding(10, 4)")
-    spot.bad(f"{table}(torch.arange(4))")
+def _table(name: str, constructor: str, indices: str) -> None:
+    @fault("QL508", name, elsewhere=True, here=True)
+    def plant(spot: Spot) -> None:
+        table = spot.module(constructor, "embedding")
+        spot.life().qconfig = spot.mark() + f'net.qconfig = tq.get_default_qconfig("{spot.scope.file.engine}")'
+        spot.let(f"{table}({indices})")
 
 
-@fault("QL508", "embedding bag", elsewhere=True)
-def embedding_bag(spot: Spot) -> None:
-    table = f"self.{spot.scope.owner.fresh('table')}"
-    spot.scope.owner.add(f"{table} = {spot.mark()}nn.EmbeddingBag(10, 4, mode='sum')")
-    spot.bad(f"{table}(torch.arange(4).reshape(2, 2))")
-
-
-@fault("QL508", "embedding with a life in the file", elsewhere=True, here=True)
-def embedding_life(spot: Spot) -> None:
-    table = f"self.{spot.scope.owner.fresh('embedding')}"
-    spot.scope.owner.add(f"{table} = {spot.mark()}nn.Embedding(10, 4)")
-    spot.life().qconfig = spot.mark() + f'net.qconfig = tq.get_default_qconfig("{spot.scope.file.engine}")'
-    spot.bad(f"{table}(torch.arange(4))")
+_table("Embedding", "nn.Embedding(10, 4)", "torch.arange(4)")
+_table("EmbeddingBag", "nn.EmbeddingBag(10, 4, mode='sum')", "torch.arange(4).reshape(2, 2)")
+_table("Embedding with a padding index", "nn.Embedding(10, 4, padding_idx=0)", "torch.zeros(2, dtype=torch.long)")
