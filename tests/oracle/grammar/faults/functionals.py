@@ -127,11 +127,11 @@ _on_floats("add_scalar", "{ff}.add_scalar({a}, 1.0)")
 
 
 def _too_early(name: str, call: str) -> None:
-    @fault("QL410", name)
+    @fault("QL410", name, elsewhere=True)
     def plant(spot: Spot) -> Tensor:
         names = _names(spot)
-        ff = spot.module("nnq.QFunctional()", "fused")
-        return spot.bad(call.format(ff=ff, **names), _cat_shape(spot.x) if ".cat(" in call else None)
+        ff = spot.module(f"{spot.mark()}nnq.QFunctional()", "fused")
+        return spot.let(call.format(ff=ff, **names), _cat_shape(spot.x) if ".cat(" in call else None)
 
 
 _too_early("add", "{ff}.add({x}, {y})")

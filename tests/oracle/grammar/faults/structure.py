@@ -104,7 +104,7 @@ def _attribute(name: str, constructor: str, text: str) -> None:
 _attribute("shape of a weight", "nn.Linear({w}, {w})", "{m}({x}.reshape(-1, {m}.weight.shape[1]))")
 _attribute("sum of a weight", "nn.Conv2d({c}, {c}, 1)", "{m}({x}) if {m}.weight.sum() != 0 else {x}")
 _attribute("dtype of a bias", "nn.Conv2d({c}, {c}, 1)", "{m}({x}) if {m}.bias.dtype is not None else {x}")
-_attribute("functional call", "nn.Linear({w}, {w})", "F.linear({x}.dequantize(), {m}.weight, {m}.bias)")
+_attribute("functional call", "nn.Linear({w}, {w})", "F.linear({m}({x}).dequantize(), {m}.weight, {m}.bias)")
 
 # -- QL511 --------------------------------------------------------------------------------------------------
 
