@@ -347,11 +347,6 @@ class BuiltinCalls(Calls):
                 return set()
         return names
 
-    def _builtin_type(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        value = arguments.get(0, "object")
-        instance = self.instance(state, value) if value is not None else None
-        return instance.cls if instance is not None else Unknown("type() of an unknown value")
-
     def _builtin_next(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterator")
         items = self.items(value, state) if value is not None else None
