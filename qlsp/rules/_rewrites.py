@@ -169,13 +169,13 @@ def require_stub_call(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> str:
     return attribute
 
 
-def require_direct_call(ctx: RuleContext, span: SpanId) -> None:
+def require_direct_call(ctx: RuleContext, span: SpanId, role: Role = Role.QUANTIZE) -> None:
     """The call is that of a stub in every context, not that of a library container with a stub in it."""
     for facts, call in uses(ctx, span):
         owner = facts.submodules.get(call.owner or 0)
         if owner is None:
             raise NoFix("the stub is no registered module")
-        if call.spec.role is not Role.QUANTIZE:
+        if call.spec.role is not role:
             raise NoFix("the call of other modules too")
         if _in_a_list_of_stubs(facts, owner.path):
             continue

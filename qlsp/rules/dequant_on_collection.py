@@ -135,7 +135,7 @@ def _comprehension(ctx: RuleContext, call: OpCall, kind: str) -> Fix:
 def _require_alike(ctx: RuleContext, call: OpCall, doubts: Doubts) -> None:
     """Every context passes a collection of the same kind to a stub itself."""
     require_eager(ctx, call.span, doubts)
-    require_direct_call(ctx, call.span)
+    require_direct_call(ctx, call.span, Role.DEQUANTIZE)
     for facts, use in uses(ctx, call.span):
         if (
             facts.context.workflow is Workflow.EAGER

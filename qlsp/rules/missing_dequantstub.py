@@ -161,17 +161,9 @@ def _quantizes(facts: Facts) -> bool:
 
 
 def _settled(facts: Facts) -> set[int]:
-    """Tensors with a finding of their own: the result of a call that raises, what a QuantStub makes of a list, and
-    what a DeQuantStub got that convert does not swap."""
+    """Tensors with a finding of their own: the result of a call that raises, and what a DeQuantStub got that
+    convert does not swap."""
     found: set[int] = set()
-    unfit = {span for span, _ in facts.unfit}
-    for returned in facts.returns:
-        found.update(
-            each.number
-            for leaf in returned.leaves
-            for each in tensors(leaf.value)
-            if isinstance(each, Tensor) and each.origin is not None and each.origin.span in unfit
-        )
     for call in facts.op_calls.values():
         if call.spec.role is Role.DEQUANTIZE and not call.converted:
             found.update(tensor.number for tensor in inputs_of(call))

@@ -56,7 +56,8 @@ A Linear layer says `quantized::linear`, a FloatFunctional `quantized::add` and 
 
 ## Fix safety
 Safe where one tensor goes unquantized into one call of each object that runs this code: it gets a QuantStub, which
-is the identity in the float model; a model that leaves the quantized region nowhere gets a DeQuantStub too. Several
+is the identity in the float model; where a block gets it that others use too, the stub goes before the block. A
+model that leaves the quantized region nowhere gets a DeQuantStub too. Several
 tensors: unsafe, each gets a stub of its own. A model without any stub can also be wrapped as a whole, before it is
 prepared: `QuantWrapper(model)`; that is shown, and never applied.
 
@@ -74,12 +75,14 @@ from collections.abc import Iterator
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Predicts, Severity
-from qlsp.ops.spec import Role
+from qlsp.ops.spec import Observation, Role
 from qlsp.rules._boundary import (
     dequantize_returns,
     expects_failure,
     quantized_leaves,
+    require_only_root,
     require_qconfig,
+    root_of,
     runs_elsewhere,
     starved,
     stubs,
@@ -91,7 +94,6 @@ from qlsp.rules._rewrites import (
     call_of,
     doubt_the_class,
     require_eager,
-    require_one_call,
     uses,
 )
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
@@ -133,7 +135,9 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     """Quantize the tensor before the layers that get it; show the wrapper where the model has no stubs."""
     call = call_of(ctx, finding.subject)
-    yield from attempts(lambda: _quantized(ctx, call), lambda: _wrapped(ctx))
+    here = list(attempts(lambda: _quantized(ctx, call)))
+    yield from here or attempts(lambda: _before_the_block(ctx, call))
+    yield from attempts(lambda: _wrapped(ctx))
 
 
 # --- a stub before the layer ------------------------------------------------------------------------------------
@@ -188,14 +192,19 @@ def _operands(call: OpCall) -> dict[SpanId, int]:
 def _require_same_everywhere(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
     """The call gets the same unquantized tensors in every context, once per object and run."""
     require_eager(ctx, call.span, doubts)
-    require_one_call(ctx, call.span)
-    if edit.repeats(call.span):
+    if edit.repeats(call.span) or call.loop:
         raise NoFix("a call in a loop")
+    places = _operands(call).keys()
+    served: set[tuple[int, int | None]] = set()
     for facts, use in uses(ctx, call.span):
-        if facts.context.workflow is not Workflow.EAGER:
+        given = {operand.span for alternative in use.alternatives for operand in alternative.operands}
+        if facts.context.workflow is not Workflow.EAGER or given.isdisjoint(places):
             continue
-        if cause_of(use) is not Cause.NO_STUB or _operands(use).keys() != _operands(call).keys():
+        if cause_of(use) is not Cause.NO_STUB or _operands(use).keys() != places:
             raise NoFix(f"the tensor is quantized in {facts.context.root}")
+        if (id(facts), use.receiver) in served:
+            raise NoFix("one object makes this call several times")
+        served.add((id(facts), use.receiver))
         require_qconfig(facts, use.receiver)
 
 
@@ -223,6 +232,56 @@ def _never_called(ctx: RuleContext, call: OpCall) -> list[str]:
         here = [name for name in here if name.isidentifier()]
         found = here if found is None else [name for name in found if name in here]
     return found or []
+
+
+def _before_the_block(ctx: RuleContext, call: OpCall) -> Fix:
+    """An input of the model goes through a stub before the blocks that get it."""
+    edit, doubts = ctx.edits(), Doubts()
+    numbers = {tensor.number for tensor in _floats(call)}
+    names = [each.name for each in ctx.facts.inputs if {each.number} == numbers]
+    if len(names) != 1:
+        raise NoFix("not one input of the model")
+    sites: dict[SpanId, None] = {}
+    for other in ctx.facts.op_calls.values():
+        if cause_of(other) is Cause.NO_STUB and numbers & {tensor.number for tensor in _floats(other)}:
+            if not other.path:
+                raise NoFix("a layer gets the input itself")
+            sites[other.path[0][0]] = None
+    first = next(iter(sites))
+    contexts = require_only_root(ctx, first)
+    for facts in contexts:
+        require_qconfig(facts, root_of(facts))
+        if not all(_takes_quantized(facts, site, names[0], doubts) for site in sites):
+            raise NoFix("the block gets another tensor elsewhere")
+    method = edit.method(first)
+    name = edit.add_submodule(first, "quant", QUANT_STUB)
+    for site in sites:
+        written = edit.call(site)
+        plain = len(written.arguments) == 1 and not written.arguments[0].star
+        if not plain or written.arguments[0].value.name != names[0] or edit.repeats(site):
+            raise NoFix("not a call on the input alone")
+        if edit.method(site).function.node is not method.function.node:
+            raise NoFix("several methods get the input")
+        edit.wrap(written.arguments[0].value.place, f"{method.receiver}.{name}(", ")")
+    if not any(other.spec.role is Role.QUANTIZE and other.converted for other in ctx.facts.op_calls.values()):
+        _leave(ctx, edit, doubts)
+    doubt_the_class(edit, method, doubts)
+    return doubts.fix(edit, Message.of("fix-quantize", stub=name), Message.of("fix-quantize-reason"))
+
+
+def _takes_quantized(facts: Facts, site: SpanId, name: str, doubts: Doubts) -> bool:
+    """Does a block get an input of the model, and everything in it that reads the input accept a quantized one?"""
+    numbers = {each.number for each in facts.inputs if each.name == name}
+    found = False
+    for call in facts.op_calls.values():
+        mine = call.path and call.path[0][0] == site and numbers & {tensor.number for tensor in _floats(call)}
+        if not mine:
+            continue
+        if cause_of(call) is Cause.NO_STUB:
+            found = True
+        elif call.spec.observation is not Observation.SHARE or call.spec.raises is not None:
+            doubts.add(Message.of("fix-bind-float-reason", name=name))
+    return found
 
 
 def _leave(ctx: RuleContext, edit: EditBuilder, doubts: Doubts) -> None:
