@@ -33,6 +33,7 @@ from qlsp.config import (
     severity_of,
 )
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, NoFix, Related, Severity, Suppressed
+from qlsp.environment import site_packages
 from qlsp.identity import Identity
 from qlsp.notebook import rewritten
 from qlsp.project import Project
@@ -323,7 +324,7 @@ _ORDER = {Applicability.SAFE: 0, Applicability.UNSAFE: 1, Applicability.DISPLAY:
 
 def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | None = None) -> Analysis:
     """Read the files and interpret every root in them."""
-    project = Project(lambda path: configs.of(path).src, texts)
+    project = Project(lambda path: configs.of(path).src, texts, lambda path: site_packages(configs.of(path)))
     analysis = Analysis(project)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     loaded = analysis.loaded

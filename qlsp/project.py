@@ -16,10 +16,15 @@ class Project:
     for and the file it led to, so that a change can be traced to the results it touches."""
 
     def __init__(
-        self, src: Callable[[str], Sequence[str]] | None = None, texts: Mapping[str, str] | None = None
+        self,
+        src: Callable[[str], Sequence[str]] | None = None,
+        texts: Mapping[str, str] | None = None,
+        packages: Callable[[str], Sequence[str]] | None = None,
     ) -> None:
-        """``src`` gives the folders where absolute imports of a file start from, besides its own."""
+        """``src`` gives the folders where absolute imports of a file start from, besides its own; ``packages``
+        those of installed packages, which come last."""
         self.src = src or (lambda importer: ())
+        self.packages = packages or (lambda importer: ())
         self.texts = dict(texts or {})
         self.sources: dict[str, Source] = {}
         self.dependencies: dict[str, dict[str, str | None]] = {}
@@ -90,6 +95,7 @@ class Project:
             package = os.path.relpath(directory, root).split(os.sep)[0]
             return (root,) if top == package else ()
         roots.extend(folder for folder in self.src(importer) if folder not in roots)
+        roots.extend(folder for folder in self.packages(importer) if folder not in roots)
         return tuple(roots)
 
     def _search(self, module: str, roots: tuple[str, ...]) -> str | None:

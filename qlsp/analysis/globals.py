@@ -135,12 +135,21 @@ class Globals(Machine):
                 continue
             rest = parts[length:]
             if not rest:
-                return Symbol(name)
+                return self._bound_in_package(parts, importer) or Symbol(name)
             value = self.global_value(module, rest[0])
             for attribute in rest[1:]:
                 value = self.attribute(value, attribute, State())
             return value
         return Symbol(self.backend.canonical(name))
+
+    def _bound_in_package(self, parts: list[str], importer: ModuleModel) -> Value | None:
+        """What a package binds under the name of one of its modules, which then hides the module: a function that
+        ``from .name import *`` brings in."""
+        package = self.finder.find(".".join(parts[:-1]), importer.path) if len(parts) > 1 else None
+        if package is None or not (package.stars or parts[-1] in package.binders):
+            return None
+        value = self.global_value(package, parts[-1])
+        return value if isinstance(value, (FunctionValue, ClassValue)) else None
 
     def mro(self, value: ClassValue | Symbol) -> list[ClassModel | Symbol | Unknown]:
         """C3 linearisation, or depth first where the bases contradict each other."""
