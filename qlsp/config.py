@@ -225,7 +225,8 @@ KEYS: Mapping[str, Key] = {
     "environment": Key(
         _string,
         "string",
-        "a virtual environment or interpreter whose installed packages are read (never imported)",
+        "a virtual environment or interpreter whose installed packages are read (never imported); else the active one,"
+        " else `.venv` or `venv` beside the configuration file; `\"\"` for none",
         '".venv"',
     ),
     "roots": Key(

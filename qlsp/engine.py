@@ -170,9 +170,11 @@ class _Found:
     finding: Finding | None = None
 
     @property
-    def key(self) -> tuple[str, Span, str]:
+    def key(self) -> tuple[object, ...]:
         """Findings with one key are one."""
-        return self.diagnostic.place.path, self.diagnostic.place.span, self.diagnostic.code
+        diagnostic = self.diagnostic
+        where = diagnostic.related if self.rule is None else ()
+        return diagnostic.place.path, diagnostic.place.span, diagnostic.code, where
 
 
 def _first_of_each_line(findings: Iterable[_Found], analysis: Analysis) -> Iterator[_Found]:
@@ -437,7 +439,7 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
             context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend)
             try:
                 for each in rule.check(context):
-                    found.append(_Found(_diagnostic(analysis, rule, each), rule, context, each))
+                    found.append(_found(analysis, rule, context, each))
             except Exception as error:
                 crashed = True
                 found.append(_Found(_crash(analysis, rule, facts, error)))
@@ -447,6 +449,25 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
 def _empty(script: ScriptFacts) -> Facts:
     """The context in which rules look at what a file does to models."""
     return Facts(Context("<script>", script.events[0].span, Workflow.NONE, Mode.UNKNOWN))
+
+
+def _found(analysis: Analysis, rule: Rule, context: RuleContext, finding: Finding) -> _Found:
+    """The diagnostic of a finding. One in an installed package stands at the user's call that brings it in, names the
+    way there, and has no fix."""
+    diagnostic = _diagnostic(analysis, rule, finding)
+    own = context.facts.context.span.path
+    if not analysis.project.installed(diagnostic.place.path) or analysis.project.installed(own):
+        return _Found(diagnostic, rule, context, finding)
+    call = context.facts.op_calls.get(finding.subject) if isinstance(finding.subject, tuple) else None
+    spans = [span for span, _ in call.path] if call is not None else []
+    module = context.facts.submodules.get(call.receiver or 0) if call is not None else None
+    users = [span for span in spans if not analysis.project.installed(span.path)]
+    inside = [analysis.enclosing(span) for span in spans if analysis.project.installed(span.path)]
+    way = " > ".join([*inside, analysis.enclosing(finding.span)])
+    where = module.path if module is not None else context.facts.context.root
+    note = Related(Message.of("found-in-package", module=where, way=way), diagnostic.place)
+    place = analysis.place(users[-1] if users else context.facts.context.span)
+    return _Found(replace(diagnostic, place=place, related=(note, *diagnostic.related)))
 
 
 def _diagnostic(analysis: Analysis, rule: Rule, finding: Finding) -> Diagnostic:

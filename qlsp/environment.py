@@ -31,8 +31,9 @@ def site_packages(config: Config, variables: Mapping[str, str] = os.environ) -> 
 @lru_cache(maxsize=64)
 def folders(environment: str) -> tuple[str, ...]:
     """The folders of packages of a virtual environment, or of the interpreter in one; none if it is neither."""
+    environment = os.path.abspath(environment)
     if os.path.isfile(environment):
-        environment = os.path.dirname(os.path.dirname(os.path.abspath(environment)))
+        environment = os.path.dirname(os.path.dirname(environment))
     return tuple(path for path in _candidates(environment) if os.path.isdir(path))
 
 

@@ -30,6 +30,7 @@ class Project:
         self.dependencies: dict[str, dict[str, str | None]] = {}
         self._modules: dict[str, ModuleModel | None] = {}
         self._found: dict[tuple[str, tuple[str, ...]], str | None] = {}
+        self._installed: set[str] = set()
 
     def load(self, path: str) -> ModuleModel:
         """The module of a file; raises ``SourceError`` if it cannot be read."""
@@ -81,6 +82,10 @@ class Project:
                 self._modules[path] = None
         return self._modules[path]
 
+    def installed(self, path: str) -> bool:
+        """Does a file that was found belong to an installed package?"""
+        return any(path.startswith(folder + os.sep) for folder in self._installed)
+
     def _roots(self, importer: str, top: str) -> tuple[str, ...]:
         """The folders in which a top-level package is looked for."""
         directory = os.path.dirname(importer)
@@ -95,7 +100,9 @@ class Project:
             package = os.path.relpath(directory, root).split(os.sep)[0]
             return (root,) if top == package else ()
         roots.extend(folder for folder in self.src(importer) if folder not in roots)
-        roots.extend(folder for folder in self.packages(importer) if folder not in roots)
+        packages = self.packages(importer)
+        self._installed.update(packages)
+        roots.extend(folder for folder in packages if folder not in roots)
         return tuple(roots)
 
     def _search(self, module: str, roots: tuple[str, ...]) -> str | None:

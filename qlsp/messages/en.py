@@ -19,6 +19,7 @@ MESSAGES: dict[str, str] = {
         "The baseline knows {count} of `{rule}` on `{text}` in `{where}` of {path}, and {left} occur: `--fix` takes"
         " out what is left over."
     ),
+    "found-in-package": "it happens in `{module}`, which is of an installed package: {way}",
     # unused-suppression
     "unused-suppression": "This comment ignores nothing: there is no finding of {rules} {where}.",
     "unused-suppression-all": "This comment ignores nothing: there is no finding {where}.",
