@@ -72,6 +72,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Predicts, Severity
@@ -97,8 +98,10 @@ from qlsp.rules._rewrites import (
     uses,
 )
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
-from qlsp.syntax.edits import EditBuilder
 from qlsp.values.value import Domain, SpanId, Tensor
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder
 
 META = RuleMeta(
     code="QL203",

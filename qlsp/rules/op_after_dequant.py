@@ -62,6 +62,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
@@ -70,8 +71,10 @@ from qlsp.rules._boundary import inputs_of, is_configured, is_swapped_layer
 from qlsp.rules._causes import Cause, cause_of, raising
 from qlsp.rules._rewrites import Doubts, call_of, require_eager, uses
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
-from qlsp.syntax.edits import EditBuilder
 from qlsp.values.value import Domain
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder
 
 META = RuleMeta(
     code="QL205",

@@ -64,6 +64,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts, Keeping, OpCall, Stray, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
@@ -72,7 +73,9 @@ from qlsp.rules._boundary import inputs_of, is_configured, require_qconfig
 from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._rewrites import DEQUANT_STUB, QUANT_STUB, Doubts, doubt_the_class
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
-from qlsp.syntax.edits import EditBuilder, Expression
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder, Expression
 
 META = RuleMeta(
     code="QL207",
