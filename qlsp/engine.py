@@ -16,7 +16,7 @@ from qlsp import suppress
 from qlsp.analysis.facts import Context, Facts, ScriptFacts
 from qlsp.analysis.interpreter import Interpreter
 from qlsp.analysis.program import LIBRARIES, ModuleModel
-from qlsp.analysis.roots import Run, Settings, judge, look, unreached
+from qlsp.analysis.roots import Run, Settings, judge, look, overridden, unreached
 from qlsp.analysis.roots import View as ModuleView
 from qlsp.analysis.scales import Scales, describe
 from qlsp.backends.spec import Backend
@@ -155,7 +155,8 @@ def check(
     if statistics:
         analysis.finish()
     modules = analysis.modules if statistics else {}
-    collected = collect(modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER)
+    replaced = overridden(analysis.views) if statistics else set()
+    collected = collect(modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER, replaced)
     collected = replace(collected, parsed=len(analysis.modules))
     return CheckResult(tuple(ordered), sources, collected, crashed or broken, analysis, tuple(hidden), stale)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
@@ -16,6 +16,7 @@ from qlsp.ops.spec import Role
 from qlsp.text import Place
 from qlsp.values.value import Domain, SpanId, Tensor, Unknown
 
+NOT_REACHED = "no root reaches this call"
 KINDS = ("cat", "stub", "op")
 
 NAMESPACES = (
@@ -50,8 +51,11 @@ def collect(
     files: int,
     findings: Mapping[str, int],
     backend: Backend,
+    overridden: Collection[tuple[str, int]] = (),
 ) -> Statistics:
-    """Compare the calls that the text shows with what the facts decide."""
+    """Compare the calls that the text shows with what the facts decide; ``overridden`` are methods that no judged
+    object runs as they are. A call that no judged model can reach is decided as well."""
+    dead = _Dead(facts, overridden)
     calls: dict[SpanId, list[tuple[Facts, Scales, OpCall]]] = {}
     for each in facts:
         scales = Scales(each)
@@ -65,6 +69,8 @@ def collect(
         for kind, span in sites(module, backend, quantizing):
             where = place(span)
             reason = _reason(kind, calls.get(span, []), _foreign(module))
+            if reason == NOT_REACHED and dead(span):
+                reason = None
             if reason is None or (where.path, where.span) in flagged:
                 decided.append((kind, where))
             else:
@@ -72,6 +78,23 @@ def collect(
     done, open_ = Counter(kind for kind, _ in decided), Counter(kind for kind, _, _ in undecided)
     by_kind = {kind: (done[kind], done[kind] + open_[kind]) for kind in KINDS}
     return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings), tuple(decided))
+
+
+class _Dead:
+    """Calls that stand in code which judged models run, but that none of them comes to."""
+
+    def __init__(self, facts: Sequence[Facts], overridden: Collection[tuple[str, int]]) -> None:
+        judged = [each for each in facts if each.context.workflow is not Workflow.NONE]
+        self.overridden = overridden
+        self.evaluated = {span for each in facts for span in each.evaluated}
+        self.run = {(span.path, span.unit) for each in judged if each.gave_up is None for span in each.evaluated}
+        self.open = {(span.path, span.unit) for each in judged if each.gave_up is not None for span in each.evaluated}
+
+    def __call__(self, span: SpanId) -> bool:
+        chunk = (span.path, span.unit)
+        if span in self.evaluated or chunk in self.open:
+            return False
+        return chunk in self.run or chunk in self.overridden
 
 
 def _foreign(module: ModuleModel) -> bool:
@@ -86,7 +109,7 @@ def _quantizes(calls: list[tuple[Facts, Scales, OpCall]]) -> bool:
 def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]], foreign: bool) -> str | None:
     """Why a call is undecided, None if some context decides it."""
     if not calls:
-        return "no root reaches this call"
+        return NOT_REACHED
     reasons = []
     if foreign and all(facts.context.workflow is Workflow.NONE for facts, _, _ in calls):
         return None

@@ -230,7 +230,7 @@ class Facts:
     a ``list``, ``tuple``, ``dict``, ``None`` or ``number``. ``inputs`` are the tensors that forward gets, ``strays``
     the modules that convert does not find. ``ties`` are the modules that code in view gives an observer by hand after
     prepare: equal keys for one observer, None for one that is not known. ``tied`` says that code in view does so for
-    models like this one, nobody knows which.
+    models like this one, nobody knows which. ``evaluated`` are the calls that were reached.
     """
 
     context: Context
@@ -249,6 +249,7 @@ class Facts:
     ties: dict[int, object] = field(default_factory=dict)
     fusable: list[Fusable] = field(default_factory=list)
     tied: bool = False
+    evaluated: set[SpanId] = field(default_factory=set)
 
 
 class QconfigState(str, Enum):

@@ -95,6 +95,8 @@ class Interpreter(Fusing):
 
     def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """``reveal_quant(x)`` shows a value to the tests; everything else is an ordinary call."""
+        if self.facts is not None:
+            self.facts.evaluated.add(self.span(node))
         if isinstance(node.func, cst.Name) and node.func.value == "reveal_quant" and arguments.positional:
             value = arguments.positional[0].value
             if self.facts is not None:

@@ -400,17 +400,37 @@ def _sets_qconfig(machine: Interpreter, cls: ClassValue) -> bool:
     return forward is not None and ".qconfig" in forward.unit.text
 
 
+def overridden(views: Sequence[View]) -> set[tuple[str, int]]:
+    """The methods (path and chunk) that every judged object of their class replaces by those of a derived class."""
+    replaced: set[tuple[str, int]] = set()
+    live: set[tuple[str, int]] = set()
+    for view in views:
+        used = [candidate for candidate in view.evidence.judged if candidate.workflow is not Workflow.NONE]
+        for cls in {cls for candidate in used for cls in _classes_of(view.machine, candidate)}:
+            seen: set[str] = set()
+            for entry in view.machine.mro(cls):
+                methods = entry.methods if isinstance(entry, ClassModel) else {}
+                for name, method in methods.items():
+                    (replaced if name in seen else live).add((method.unit.path, method.unit.index))
+                seen |= methods.keys()
+    return replaced - live
+
+
+def _classes_of(machine: Interpreter, candidate: Candidate) -> Iterator[ClassValue | Symbol]:
+    for oid in machine.submodules_of(candidate.root, candidate.state) | {candidate.root.oid}:
+        instance = machine.instance(candidate.state, Ref(oid))
+        if instance is not None:
+            yield instance.cls
+
+
 def _unreached(views: Sequence[View], wanted: Callable[[Interpreter, ClassValue], bool]) -> None:
     """Candidates of unknown use: nothing is known of their inputs."""
     reached: set[SpanId] = set()
     for view in views:
         machine = view.machine
         for candidate in view.evidence.judged:
-            for oid in machine.submodules_of(candidate.root, candidate.state) | {candidate.root.oid}:
-                instance = machine.instance(candidate.state, Ref(oid))
-                if instance is not None:
-                    order = machine.mro(instance.cls)
-                    reached.update(entry.span for entry in order if isinstance(entry, ClassModel))
+            for each in _classes_of(machine, candidate):
+                reached.update(entry.span for entry in machine.mro(each) if isinstance(entry, ClassModel))
     for view in views:
         for cls, ref, state in view.models:
             if cls.span not in reached and wanted(view.machine, cls):
