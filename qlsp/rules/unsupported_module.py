@@ -14,8 +14,8 @@ GRU and LSTMCell return a tuple, which no observer takes: calibration ends with 
 'numel'`. MultiheadAttention is quantized after calibration (31 dB), but prepare_qat ends with `qat.Linear.from_float
 only works for Linear, got NonDynamicallyQuantizableLinear`. PReLU ends in convert with `Dimension out of range
 (expected to be in range of [-1, 0], but got 1)` if weights are observed per channel, as with the default of x86. With
-one scale it runs and is wrong: the kernel of torch 2.13 multiplies positive values by the slope too, and 6.3 dB are
-left.
+one scale it runs and is wrong (a warning): the kernel of torch 2.13 shrinks positive values too, to twice the slope
+where that is below 0.5; at the default of 0.25 6.3 dB are left.
 
 ## Bad
     from torch import nn
@@ -147,21 +147,20 @@ def _prelu(ctx: RuleContext, call: OpCall, layer: Submodule) -> Iterator[Finding
             )
         return
     message = Message.of("prelu-raises" if per_channel else "prelu-wrong", **_names(layer))
-    yield _finding(ctx, call, layer, message, Predicts.RAISES if per_channel else Predicts.SILENT)
+    yield _finding(ctx, call, layer, message, raises=per_channel)
 
 
 def _names(layer: Submodule) -> dict[str, str]:
     return {"module": layer.path or "the module", "kind": layer.cls.rpartition(".")[2]}
 
 
-def _finding(
-    ctx: RuleContext, call: OpCall, layer: Submodule, message: Message, predicts: Predicts = Predicts.RAISES
-) -> Finding:
+def _finding(ctx: RuleContext, call: OpCall, layer: Submodule, message: Message, raises: bool = True) -> Finding:
     notes = (Note(Message.of("module-made-here"), layer.span),) if layer.span is not None else ()
     return Finding(
         call.span,
         message,
-        predicts=predicts,
+        severity=Severity.ERROR if raises else Severity.WARNING,
+        predicts=Predicts.RAISES if raises else Predicts.SILENT,
         assumes=assumption(ctx),
         related=notes,
         subject=(call.span, call.path),
