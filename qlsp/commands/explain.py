@@ -6,9 +6,11 @@ import argparse
 import json
 import re
 
+from qlsp.backends.torch_eager import EAGER
 from qlsp.commands.output import OK, UsageError, write
 from qlsp.config import did_you_mean
 from qlsp.report import page
+from qlsp.rules._errors import OPERATOR, rules_of_error
 from qlsp.rules.api import Rule, all_rules
 
 
@@ -30,11 +32,15 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def _rules_about(text: str) -> list[Rule]:
-    """The rules whose pages quote the most of a pasted error text."""
+    """The rules whose pages quote the most of a pasted error text, and the one for operators if the table says that
+    an operator raises it; where no page quotes it, those that the table tells."""
     lengths = [(page.match_length(rule.page, text), rule) for rule in all_rules()]
     best = max((length for length, _ in lengths), default=0)
-    if not best:
+    told = rules_of_error(EAGER.rows, " ".join(text.split()))
+    wanted = told & {OPERATOR} if best else told
+    found = [rule for length, rule in lengths if best and length == best or rule.meta.name in wanted]
+    if not found:
         known = [word for rule in all_rules() for word in (rule.meta.code, rule.meta.name)]
         what = "unknown rule" if re.fullmatch(r"[\w-]+", text) else "no rule quotes this error text:"
         raise UsageError(f"{what} {text}" + did_you_mean(text, known))
-    return [rule for length, rule in lengths if length == best]
+    return found
