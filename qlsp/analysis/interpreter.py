@@ -87,7 +87,7 @@ class Interpreter(Fusing):
         self.places = {}
         self.converted, self.fed, self.feeding, self.reshaped = set(), set(), set(), set()
         self.results = {}
-        self.building = 0
+        self.building = self.shared = 0
         self.qconfig_places = {}
         self.derived, self.mapped = {}, {}
 
@@ -332,7 +332,7 @@ class Interpreter(Fusing):
         if context.workflow is Workflow.EAGER:
             facts.aliases = self._split_aliases(root, state, context.mode)
         self.facts = facts
-        self.building = 0
+        self.building = self.shared = 0
         try:
             self.keep_containers(self._names(root, state), state)
             self._forward(root, state, facts)
