@@ -460,6 +460,7 @@ MESSAGES: dict[str, str] = {
         " 'padding'`."
     ),
     "fix-padding": "Write the padding as a number: {padding}",
+    "fix-padding-odd": "right for odd kernel sizes, which all are that are in view",
     "fix-padding-reason": "the float model pads the same rows",
     # per-channel-convtranspose, embedding-qconfig
     "per-channel-convtranspose": (
