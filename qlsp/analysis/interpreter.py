@@ -68,7 +68,7 @@ class Interpreter(Fusing):
         self._orders = {}
         self._stack: list[SpanId] = []
         self.running: dict[str, dict[str, Value]] = {}
-        self.built = {}
+        self.built, self.sites = {}, {}
         self.created = []
         self.events: list[LifecycleEvent] = []
         self.script = ScriptFacts()

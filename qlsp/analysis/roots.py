@@ -100,6 +100,7 @@ Run = tuple[str, Callable[[], Facts]]
 
 def judge(views: Sequence[View]) -> Iterator[Run]:
     """Every root of the files; what one file does with a class counts in all of them."""
+    _without_parts(views)
     _class_roots(views)
     yield from _runs(views)
     _unreached(views, _sets_qconfig)
@@ -355,6 +356,19 @@ def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[Class
     machine.created = []
     machine.events = []
     return found
+
+
+def _without_parts(views: Sequence[View]) -> None:
+    """Drop what a function builds for the constructor of a model: it is judged as a part of that one."""
+    models = {cls.span for view in views for cls, _, _ in view.models}
+    parts = {site for view in views for site, builders in view.machine.sites.items() if builders & models}
+    for view in views:
+        view.evidence.candidates = [each for each in view.evidence.candidates if not _is_part(view, each, parts)]
+
+
+def _is_part(view: View, candidate: Candidate, parts: Collection[SpanId]) -> bool:
+    instance = view.machine.instance(candidate.state, candidate.root)
+    return candidate.assumed and instance is not None and instance.created in parts
 
 
 def _class_roots(views: Sequence[View]) -> None:
