@@ -9,8 +9,9 @@ import argparse
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class Report:
 
     cases: list[Case]
     coverage: Coverage
-    seconds: dict[str, float]
+    seconds: defaultdict[str, float]
 
     def verdicts(self) -> Counter[Verdict]:
         total: Counter[Verdict] = Counter()
@@ -144,50 +145,55 @@ def models(count: int, seed: int, coverage: Coverage, only: Sequence[str] = ()) 
 
 
 def run(count: int, seed: int, folder: Path, inspect: Inspect | None = None, only: Sequence[str] = ()) -> Report:
-    """Generate, observe, inspect and compare `count` models; the files are left in `folder`.
+    """Generate, observe, inspect and check `count` models; the files are left in `folder`.
 
-    Without `inspect` the analyzer is asked once for all files, in a process of its own.
+    Without `inspect` the analyzer is asked for the maps once for all files, in a process of its own. An interrupt ends
+    the run with the models there are.
     """
-    coverage, cases, seconds = Coverage(), [], {"generate": 0.0, "torch": 0.0, "inspect": 0.0, "check": 0.0}
-    clock = time.perf_counter
-    start = clock()
-    written = list(models(count, seed, coverage, only))
-    seconds["generate"] = clock() - start
-    for index, model in enumerate(written):
-        path = folder / f"model_{index:04}.py"
-        path.write_text(model.text, encoding="utf-8")
-        start = clock()
-        truth = observe_model(model, path)
-        seconds["torch"] += clock() - start
-        cases.append(Case(model, path, truth))
-    start = clock()
-    for case, found in zip(cases, _maps(cases, inspect), strict=True):
-        if isinstance(found, str):
-            case.error = found
-        else:
-            case.comparison = compare(found, case.truth)
-            if case.comparison.counts()[Verdict.WRONG_DIFFERENT]:
-                case.comparison = compare(found, by_construction(case))
-    seconds["inspect"] = clock() - start
-    start = clock()
-    for case in cases:
-        case.findings = check_file(case.path)
-        case.judgement = judge(case.model, case.truth, case.findings)
-        if case.judgement.wrong_cats:
-            case.judgement = judge(case.model, _warned_somehow(case), case.findings)
-    seconds["check"] = clock() - start
-    return Report(cases, coverage, seconds)
-
-
-def _maps(cases: Sequence[Case], inspect: Inspect | None) -> Iterator[dict[str, Any] | str]:
+    report = Report([], Coverage(), defaultdict(float))
+    try:
+        for model in models(count, seed, report.coverage, only):
+            path = folder / f"model_{len(report.cases):04}.py"
+            path.write_text(model.text, encoding="utf-8")
+            report.cases.append(_judged(model, path, inspect, report.seconds))
+    except KeyboardInterrupt:
+        print(f"interrupted after {len(report.cases)} models")
     if inspect is None:
-        yield from inspect_files([case.path for case in cases], in_process=False)
-        return
-    for case in cases:
-        try:
-            yield inspect(case.path)
-        except InspectError as error:
-            yield str(error)
+        maps = inspect_files([case.path for case in report.cases], in_process=False)
+        for case, found in zip(report.cases, maps, strict=True):
+            _compare(case, found)
+    return report
+
+
+def _judged(model: Model, path: Path, inspect: Inspect | None, seconds: defaultdict[str, float]) -> Case:
+    """Everything about one model."""
+    with _timed(seconds, "torch"):
+        case = Case(model, path, observe_model(model, path))
+    if inspect is not None:
+        with _timed(seconds, "inspect"):
+            try:
+                _compare(case, inspect(path))
+            except InspectError as error:
+                case.error = str(error)
+    with _timed(seconds, "check"):
+        case.findings = check_file(path)
+        case.judgement = judge(model, case.truth, case.findings)
+        if case.judgement.wrong_cats:
+            case.judgement = judge(model, _warned_somehow(case), case.findings)
+    return case
+
+
+@contextmanager
+def _timed(seconds: defaultdict[str, float], what: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[what] += time.perf_counter() - start
+
+
+def _compare(case: Case, found: dict[str, Any]) -> None:
+    case.comparison = compare(found, case.truth)
+    if case.comparison.counts()[Verdict.WRONG_DIFFERENT]:
+        case.comparison = compare(found, by_construction(case))
 
 
 def _warned_somehow(case: Case) -> Truth:
