@@ -67,7 +67,7 @@ from typing import TYPE_CHECKING
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
-from qlsp.rules._boundary import inputs_of, is_configured, is_swapped_layer
+from qlsp.rules._boundary import inputs_of, is_configured, is_swapped_layer, require_only_root
 from qlsp.rules._causes import Cause, cause_of, raising
 from qlsp.rules._rewrites import Doubts, call_of, require_eager, uses
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
@@ -103,7 +103,8 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     """Leave the layer in float."""
     call = call_of(ctx, finding.subject)
-    yield from attempts(lambda: _left_float(ctx, call))
+    here = list(attempts(lambda: _left_float(ctx, call)))
+    yield from here or attempts(lambda: _block_left_float(ctx, call))
 
 
 def _left_float(ctx: RuleContext, call: OpCall) -> Fix:
@@ -112,9 +113,23 @@ def _left_float(ctx: RuleContext, call: OpCall) -> Fix:
     attribute = _attribute(ctx, call)
     for facts, use in uses(ctx, call.span):
         if facts.context.workflow is Workflow.EAGER:
-            _require_float(facts, use, attribute)
+            _require_float(facts, _prefix(facts, use) + attribute)
     _require_kept(edit, attribute)
     edit.configure(edit.method(call.span).cls, attribute, "qconfig = None")
+    return doubts.fix(edit, Message.of("fix-qconfig-none", layer=attribute), Message.of("fix-qconfig-none-reason"))
+
+
+def _block_left_float(ctx: RuleContext, call: OpCall) -> Fix:
+    """The block around the layer stays float, in the model that calls it behind the DeQuantStub."""
+    edit, doubts = ctx.edits(), Doubts()
+    if not call.path:
+        raise NoFix("not in a block")
+    site = call.path[0][0]
+    attribute = ctx.facts.submodules[call.owner or 0].path.partition(".")[0]
+    for facts in require_only_root(ctx, site):
+        _require_float(facts, attribute)
+    _require_kept(edit, attribute)
+    edit.configure(edit.method(site).cls, attribute, "qconfig = None")
     return doubts.fix(edit, Message.of("fix-qconfig-none", layer=attribute), Message.of("fix-qconfig-none-reason"))
 
 
@@ -139,9 +154,8 @@ def _prefix(facts: Facts, call: OpCall) -> str:
     return f"{receiver.path}.".lstrip(".")
 
 
-def _require_float(facts: Facts, call: OpCall, attribute: str) -> None:
-    """What the attribute holds runs on float tensors only: it may stay float."""
-    top = _prefix(facts, call) + attribute
+def _require_float(facts: Facts, top: str) -> None:
+    """What stands at a path runs on float tensors only: it may stay float."""
     inside = {
         oid
         for oid, submodule in facts.submodules.items()
@@ -171,6 +185,3 @@ def _require_kept(edit: EditBuilder, attribute: str) -> None:
         loop = re.compile(rf"\bfor\b[^\n:]*\b{re.escape(target)}\b[^\n:]*\bin\b")
         if last == attribute or not last.isidentifier() or edit.matches(loop):
             raise NoFix("a statement that sets the qconfig later")
-
-
-__all__ = ["META", "check", "fix"]
