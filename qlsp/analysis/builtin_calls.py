@@ -91,10 +91,6 @@ class BuiltinCalls(Calls):
             return Unknown(f"{name}() fails")
         return Const(result) if isinstance(result, (int, float, str, bool)) else Unknown(f"{name}()")
 
-    def _builtin_type(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        instance = self.instance(state, arguments.positional[0].value) if len(arguments.positional) == 1 else None
-        return instance.cls if instance is not None else Unknown("type() of unknown values")
-
     def _builtin_len(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "obj")
         items = self.items(value, state) if value is not None else None
@@ -346,6 +342,11 @@ class BuiltinCalls(Calls):
             else:
                 return set()
         return names
+
+    def _builtin_type(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        value = arguments.get(0, "object")
+        instance = self.instance(state, value) if value is not None else None
+        return instance.cls if instance is not None else Unknown("type() of an unknown value")
 
     def _builtin_next(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterator")

@@ -193,12 +193,11 @@ class Input:
 
 class Keeping(str, Enum):
     """Why a model does not know a module: built while forward runs, kept in a plain list, tuple or dict, or
-    never built (the class itself is called like a module), or an attribute of a class instead of its objects."""
+    never built (the class itself is called like a module)."""
 
     FORWARD = "forward"
     CONTAINER = "container"
     CLASS = "class"
-    SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +284,8 @@ class FuseGroup:
     ``names`` are the names as given, ``parts`` the classes that they stand for (None where that is not known),
     ``missing`` the names that the model certainly does not have, each with the names it has there. ``fusable`` says
     whether a fuser exists, None where a class is not known. ``change`` says why the float model changes, ``span`` is
-    the call in forward that shows it, ``culprit`` the name it is about.
+    the call in forward that shows it, ``culprit`` the name it is about. ``beginning`` is how many of the first modules
+    of a sequence without a fuser can be fused.
     """
 
     names: tuple[str, ...]
@@ -295,6 +295,7 @@ class FuseGroup:
     change: FloatChange | None = None
     culprit: str | None = None
     span: SpanId | None = None
+    beginning: int = 0
 
 
 class FuseForm(str, Enum):

@@ -58,7 +58,9 @@ class Flow:
         if len(owners) != 1:
             return None
         other = owners.pop()
-        return other if other is not None and self.known(owner, other) and self.between(owner, other) is None else None
+        if other is None or not self.known(owner, other) or self.between(owner, other) is not None:
+            return None
+        return other if all(_inputs(call) <= (outputs or frozenset()) for call in self.calls[other]) else None
 
     def known(self, first: int, second: int) -> bool:
         """Are all calls of both followed, each on one known tensor?"""
@@ -66,9 +68,14 @@ class Flow:
         return bool(self.calls.get(first) and self.calls.get(second)) and all(map(_clear, calls))
 
     def between(self, first: int, second: int) -> Break | None:
-        """What stands in the way of taking two modules as one, of which all calls are known."""
+        """What stands in the way of taking two modules as one, of which all calls are known.
+
+        Dropout does not: it is the identity in eval mode, and a ReLU before it is one behind it.
+        """
         outputs = self._outputs(first) or frozenset()
         seconds = self.calls[second]
+        if any(call.spec.op.endswith("dropout") for number in outputs for call, _ in self._consumers.get(number, ())):
+            return None
         strange = [call for call in seconds if not _inputs(call) <= outputs]
         if len(strange) == len(seconds):
             return Break(FloatChange.APART, strange[0].span)

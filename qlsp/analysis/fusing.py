@@ -18,7 +18,7 @@ from qlsp.analysis.facts import (
 )
 from qlsp.analysis.flow import Flow
 from qlsp.analysis.layers import Layers
-from qlsp.analysis.machine import LIMITS, MAX_STEPS, Arguments
+from qlsp.analysis.machine import LIMITS, Arguments
 from qlsp.analysis.program import ClassModel
 from qlsp.backends.spec import FuserRow, LifecycleRow
 from qlsp.values.state import Instance, State
@@ -143,7 +143,8 @@ class Fusing(Layers):
         known = tuple(part for part in parts if part is not None)
         fuser = self.backend.fuser_rows.get(known)
         if fuser is None:
-            return FuseGroup(names, parts, fusable=False)
+            lengths = (length for length in (3, 2) if known[:length] in self.backend.fuser_rows)
+            return FuseGroup(names, parts, fusable=False, beginning=next(lengths, 0))
         change, culprit, span = self._change(names, places, flow)
         self._replace(row, fuser, places, state)
         return FuseGroup(names, parts, (), True, change, culprit, span)
@@ -222,10 +223,10 @@ class Fusing(Layers):
         self.flows += 1
         span = self.span(self.current.unit.node)
         facts = Facts(Context("", span, Workflow.EAGER, Mode.UNKNOWN))
-        saved = (self.frame, self.path, self.steps, self.entry_steps, self.loop_depth, self.loop_guard, self.depth)
+        saved = (self.frame, self.path, self.steps, self.limit, self.loop_depth, self.loop_guard, self.depth)
         stack, effective, built, created = list(self._stack), self.effective, self.built, list(self.created)
         self.facts, self.effective, self.path, self.loop_depth = facts, None, (), 0
-        self.steps, self.depth = MAX_STEPS - FLOW_STEPS, 0
+        self.steps, self.limit, self.depth = 0, FLOW_STEPS, 0
         self._stack.clear()
         self.on_demand += 1
         try:
@@ -237,7 +238,7 @@ class Fusing(Layers):
             self.facts, self.effective = None, effective
             self._stack[:] = stack
             self.built, self.created = built, created
-            self.frame, self.path, self.steps, self.entry_steps, self.loop_depth, self.loop_guard, self.depth = saved
+            self.frame, self.path, self.steps, self.limit, self.loop_depth, self.loop_guard, self.depth = saved
         return Flow(facts)
 
     def forward_of(self, root: Ref, state: State, facts: Facts) -> None:

@@ -42,8 +42,7 @@ LIMITS = (BudgetExceeded, RecursionError)
 
 @dataclass(slots=True)
 class Frame:
-    """A running function: where its code stands, its receiver's class, what it has returned so far. ``builder`` is
-    the class for whose objects it runs: its own, or that of the method it was called from."""
+    """A running function: where its code stands, its receiver's class, what it has returned so far."""
 
     unit: Unit
     module: ModuleModel
@@ -57,7 +56,6 @@ class Frame:
     loops: list[LoopExits] = field(default_factory=list)
     statement: cst.BaseSmallStatement | None = None
     arguments: tuple[Value, ...] = ()
-    builder: SpanId | None = None
 
 
 @dataclass(slots=True)

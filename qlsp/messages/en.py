@@ -254,10 +254,6 @@ MESSAGES: dict[str, str] = {
         "This stub is built while forward runs, so prepare and convert never see it: it stays the identity. Build it"
         " in `__init__`."
     ),
-    "quantstub-not-registered-shared": (
-        "This stub belongs to the class, not to its objects, so no model knows it: prepare and convert pass it by, and"
-        " it never quantizes. Build it in `__init__`."
-    ),
     "quantstub-not-registered-class": (
         "`{name}` is the class of a stub, not a stub: the call takes the tensor for a qconfig and raises, in the"
         " float model already. Write the parentheses."
@@ -328,6 +324,52 @@ MESSAGES: dict[str, str] = {
     "fix-own-module-reason": (
         "the float output stays the same, but the model has one module more, and prepared checkpoints get new keys"
     ),
+    # fuse-args
+    "fuse-args": (
+        "The model has no `{name}`, so `{call}` raises an AttributeError. It has {names} there."
+    ),
+    "fuse-args-name": (
+        "`{call}` takes a list of names, or a list of such lists; it reads a single name letter by letter and raises"
+        " an AttributeError."
+    ),
+    "fuse-args-mixed": (
+        "`{call}` takes a list of names, or a list of such lists, not both in one: it reads the name beside the lists"
+        " letter by letter and raises an AttributeError."
+    ),
+    "fuse-args-deep": (
+        "The list is nested one level too deep: `{call}` takes a list of names, or a list of such lists, and raises an"
+        " AttributeError."
+    ),
+    "fuse-args-modules": (
+        "`{call}` takes the names of modules, not the modules, and raises an AttributeError."
+    ),
+    "fuse-args-flat": (
+        "A flat list is one sequence, and there is no fuser for all of these: `{call}` raises `did not find fuser"
+        " method for`. Put each sequence in a list of its own."
+    ),
+    "fix-fuse-name": "Write {names}",
+    "fix-fuse-name-reason": "the call raises, and the model has no other name that is near",
+    # fuse-unsupported-order
+    "fuse-unsupported-order": (
+        "There is no fuser for {names} ({classes}): `{call}` raises `did not find fuser method for`. Fusers exist for"
+        " conv-bn, conv-bn-relu, conv-relu, linear-relu, linear-bn and bn-relu, in this order."
+    ),
+    "fix-fuse-beginning": "Fuse {names} only",
+    "fix-fuse-beginning-reason": "the other modules stay as they are; whether that is what is meant is for you to say",
+    # fuse-changes-float
+    "fuse-changes-float": (
+        "Fusing {names} makes `{culprit}` an Identity, but forward calls it elsewhere too: the float model computes"
+        " something else, without a warning. Give each call a module of its own."
+    ),
+    "fuse-changes-float-consumer": (
+        "The output of `{culprit}` has another use than the next module of {names}; once they are fused it is that of"
+        " the whole sequence, and the float model computes something else, without a warning."
+    ),
+    "fuse-changes-float-apart": (
+        "In forward `{culprit}` does not follow the module before it in {names}: once they are fused, what stands"
+        " between them works on another tensor, and the float model computes something else, without a warning."
+    ),
+    "fuse-changes-float-here": "it shows here",
     # module-alias
     "module-alias": (
         "`{second}` is the module that `{first}` is: convert swaps the first name only, and this one keeps the float"
@@ -460,7 +502,6 @@ MESSAGES: dict[str, str] = {
         " 'padding'`."
     ),
     "fix-padding": "Write the padding as a number: {padding}",
-    "fix-padding-odd": "right for odd kernel sizes, which all are that are in view",
     "fix-padding-reason": "the float model pads the same rows",
     # per-channel-convtranspose, embedding-qconfig
     "per-channel-convtranspose": (

@@ -8,7 +8,8 @@ import pytest
 import torch
 from mdtest import Case, cases_of
 from scoring import configuration
-from under_torch import loaded, quantize, run
+from torch import nn
+from under_torch import loaded, quantize, quiet, run
 
 from qlsp.engine import check
 from qlsp.fixing import fix_texts
@@ -43,3 +44,36 @@ def test_a_second_dequantstub_hands_a_quantized_tensor_on(tmp_path: Path) -> Non
     with loaded(case.texts(), tmp_path.resolve()) as module:
         batch = (torch.randn(2, 4, 8, 8),)
         assert quantize(module.Leak(), [batch])(*batch).is_quantized
+
+
+def fuse_cases() -> list[Case]:
+    return [case for case in cases_of("rules") if case.page.stem == "fuse-changes-float"]
+
+
+@pytest.mark.parametrize("case", fuse_cases(), ids=lambda case: case.id)
+def test_fusing_changes_the_float_model(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flagged calls change the float output (or raise, where a module is fused twice), silent ones do not."""
+
+    def statistics(norm: nn.BatchNorm2d) -> None:
+        for tensor in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+            nn.init.uniform_(tensor, 0.5, 1.5)
+
+    monkeypatch.setattr(nn.BatchNorm2d, "reset_parameters", statistics)
+    flagged = any(file.expected() for file in case.files)
+    with loaded(case.texts(), tmp_path.resolve()) as module, quiet(), torch.no_grad():
+        torch.manual_seed(0)
+        plain = module.Net().eval()
+        torch.manual_seed(0)
+        try:
+            fused = module.build().eval()
+        except AssertionError:
+            assert flagged
+            return
+        batch = torch.randn(2, 4, 8, 8) + 0.5
+        results = [_flat(model(batch)) for model in (plain, fused)]
+    same = all(torch.allclose(one, other, atol=1e-4) for one, other in zip(*results, strict=True))
+    assert same is not flagged
+
+
+def _flat(value: torch.Tensor | tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    return [value] if isinstance(value, torch.Tensor) else list(value)
