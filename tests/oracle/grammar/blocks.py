@@ -92,15 +92,22 @@ def feature_block(scope: Scope, shape: Shape, budget: int = 2) -> Block:
         anything(body, CHOICES)
     write_body(body, budget)
     result = finish_feature(body, shape)
-    body.emit(f"return {result.text}")
-    add_forward(text, ["x"], body.lines)
-    return _close(scope, text, [result])
+    return _returning(scope, text, body, ["x"], result)
 
 
 def _close(scope: Scope, text: ClassText, results: Sequence[Tensor]) -> Block:
     text.closed = True
     scope.file.classes.append(text)
     return Block(text, tuple(results))
+
+
+def _returning(
+    scope: Scope, text: ClassText, body: Scope, names: Sequence[str], result: Tensor, name: str = "forward"
+) -> Block:
+    """The finished class whose method `name` is `body` and returns `result`."""
+    body.emit(f"return {result.text}")
+    add_forward(text, names, body.lines, name)
+    return _close(scope, text, [result])
 
 
 BLOCK_STATEMENTS: set[str] = set()
@@ -235,9 +242,7 @@ def two_inputs(scope: Scope) -> None:
     write_body(body, 1)
     body.use(joined)
     result = finish_feature(body, a.shape)
-    body.emit(f"return {result.text}")
-    add_forward(text, ["low", "high"], body.lines)
-    block = _close(scope, text, [result])
+    block = _returning(scope, text, body, ["low", "high"], result)
     _call(scope, block, scope.submodule(text.construct(), "fusion"), a, b)
 
 
@@ -247,9 +252,7 @@ def two_inputs_twice(scope: Scope) -> None:
     text = start_class(scope, a.shape)
     body = _open(scope, [a, b], ["x", "skip"], text, tidy=True)
     joined = raw(body, body.pool, only=joins.plain_cat)
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x", "skip"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x", "skip"], joined)
     name = scope.submodule(text.construct(), "join")
     first = _call(scope, block, name, a, a)
     second = _call(scope, block, name, a, b)
@@ -297,9 +300,7 @@ def takes_list(scope: Scope) -> None:
     body = _open(scope, [a, b], ["first", "last"], text, tidy=True)
     body.emit("first, last = feats")
     joined = any_cat(body, body.pool, "feats") if scope.rng.random() < 0.5 else any_cat(body, body.pool)
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["feats"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["feats"], joined)
     name = scope.submodule(text.construct(), "neck")
     scope.use(a, b)
     settle(scope, block.call([a, b], name)[0].named(f"self.{name}([{a.text}, {b.text}])"))
@@ -313,9 +314,7 @@ def takes_keywords(scope: Scope) -> None:
     with body.block("if skip is None:"):
         body.emit("return x")
     joined = any_cat(body, body.pool)
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x", "skip=None"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x", "skip=None"], joined)
     name = scope.submodule(text.construct(), "merge")
     scope.use(a, b)
     settle(scope, block.call([a, b], name)[0].named(f"self.{name}({a.text}, skip={b.text})"))
@@ -357,9 +356,7 @@ def given_module(scope: Scope) -> None:
     body = _open(scope, [x], ["x"], text, tidy=True)
     inner = layer.call(body.pool[0], "self.body(x)", "body")
     joined = any_cat(body, [body.pool[0], inner])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined)
     name = scope.submodule(f"{text.name}({layer.constructor})", "residual")
     scope.use(x)
     settle(scope, block.call([x], name)[0].named(f"self.{name}({x.text})"))
@@ -375,9 +372,7 @@ def given_class(scope: Scope) -> None:
     name = body.submodule("act_layer()", "act")
     inner = layer.call(body.pool[0], f"self.{name}(x)", name)
     joined = any_cat(body, [inner, body.pool[0]])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined)
     given = scope.submodule(text.construct(f"act_layer={layer.constructor.removesuffix('()')}"), "activated")
     scope.use(x)
     settle(scope, block.call([x], given)[0].named(f"self.{given}({x.text})"))
@@ -440,9 +435,7 @@ def forwarded_arguments(scope: Scope) -> None:
     body = _open(scope, [x], ["x"], text, tidy=True)
     inner = body.bind(result.named("super().forward(x)"), "base_out")
     joined = any_cat(body, [inner, body.pool[0]])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined)
     settle(scope, _plain_call(scope, block, x, "forwarded"))
 
 
@@ -514,9 +507,7 @@ def super_forward(scope: Scope) -> None:
     body = _open(scope, [x], ["x"], text, tidy=True)
     inner = body.bind(result.named("super().forward(x)"), "base_out")
     joined = raw(body, [inner, body.pool[0]])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined)
     settle(scope, _plain_call(scope, block, x, "extended"))
 
 
@@ -534,9 +525,7 @@ def extended_init(scope: Scope) -> None:
     inner = body.bind(result.named("super().forward(x)"), "base_out")
     after = body.bind(ops.operate(body, inner, ops.observed))
     joined = raw(body, [inner, after])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined)
     settle(scope, _plain_call(scope, block, x, "extended"))
 
 
@@ -552,9 +541,7 @@ def template_method(scope: Scope) -> None:
     body = _open(scope, [x], ["x"], text, tidy=True)
     after = body.bind(ops.operate(body, body.pool[0], ops.observed))
     joined = any_cat(body, [body.pool[0], after])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines, "transform")
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined, "transform")
     settle(scope, _plain_call(scope, block, x, "concrete"))
 
 
@@ -622,7 +609,5 @@ def constructor_condition(scope: Scope) -> None:
     text.add(f"    self.{name} = {arms[1].constructor}")
     after = body.bind(chosen.call(body.pool[0], f"self.{name}(x)", name))
     joined = raw(body, [body.pool[0], after])
-    body.emit(f"return {joined.text}")
-    add_forward(text, ["x"], body.lines)
-    block = _close(scope, text, [joined])
+    block = _returning(scope, text, body, ["x"], joined)
     settle(scope, _plain_call(scope, block, x, "configured"))

@@ -217,25 +217,26 @@ def stack(scope: Scope, x: Tensor, count: int, *, serial: bool) -> list[Layer]:
     return ops.series(scope, x, count) if serial else ops.parallel(scope, x, count)
 
 
-def module_list(scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers") -> tuple[str, list[Layer]]:
-    """A ModuleList whose members fit `x`: one after the other, or side by side."""
+def _container(
+    scope: Scope, table: dict[str, Builder], stem: str, x: Tensor, count: int, *, serial: bool
+) -> tuple[str, list[Layer]]:
+    """A container whose members fit `x`: one after the other, or side by side."""
     layers = stack(scope, x, count, serial=serial)
     name = scope.owner.fresh(stem)
-    build(scope, LISTS, name, [each.constructor for each in layers])
+    build(scope, table, name, [each.constructor for each in layers])
     return name, layers
+
+
+def module_list(scope: Scope, x: Tensor, count: int, *, serial: bool, stem: str = "layers") -> tuple[str, list[Layer]]:
+    """A ModuleList whose members fit `x`."""
+    return _container(scope, LISTS, stem, x, count, serial=serial)
 
 
 def sequential(scope: Scope, x: Tensor, count: int, stem: str = "body") -> tuple[str, list[Layer]]:
     """A Sequential that fits `x`."""
-    layers = stack(scope, x, count, serial=True)
-    name = scope.owner.fresh(stem)
-    build(scope, SEQUENTIALS, name, [each.constructor for each in layers])
-    return name, layers
+    return _container(scope, SEQUENTIALS, stem, x, count, serial=True)
 
 
 def module_dict(scope: Scope, x: Tensor, count: int, *, serial: bool) -> tuple[str, list[Layer]]:
     """A ModuleDict whose members fit `x`."""
-    layers = stack(scope, x, count, serial=serial)
-    name = scope.owner.fresh("heads")
-    build(scope, DICTS, name, [each.constructor for each in layers])
-    return name, layers
+    return _container(scope, DICTS, "heads", x, count, serial=serial)

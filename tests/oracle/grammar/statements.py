@@ -43,6 +43,14 @@ def values(scope: Scope, count: int) -> list[Tensor]:
     return [same(scope, each) for each in group(scope, count)]
 
 
+def _each(
+    scope: Scope, x: Tensor, name: str, stack: Sequence[ops.Layer], keys: Sequence[str] = ("0", "1", "2")
+) -> list[Tensor]:
+    """What every member of the container `name` makes of one tensor; the texts are left to the caller."""
+    scope.use(x)
+    return [layer.call(x, "", name, key) for key, layer in zip(keys, stack, strict=False)]
+
+
 # -- assignments --------------------------------------------------------------------------------------------
 
 
@@ -391,9 +399,7 @@ def for_enumerate(scope: Scope) -> None:
     scope.emit(f"{outs} = [None, None]")
     with scope.block(f"for i, branch in enumerate(self.{name}):"):
         scope.emit(f"{outs}[i] = branch({x.text})")
-    made = [each.call(x, f"{outs}[{index}]", name, str(index)) for index, each in enumerate(stack)]
-    scope.use(x)
-    settle(scope, any_cat(scope, made, outs))
+    settle(scope, any_cat(scope, _each(scope, x, name, stack), outs))
 
 
 @statement("for with range and an index")
@@ -423,13 +429,11 @@ def for_zip(scope: Scope) -> None:
 def for_reversed(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_list(scope, x, 2, serial=False)
-    made = [each.call(x, "", name, str(index)) for index, each in enumerate(stack)]
     outs = scope.fresh("back")
     scope.emit(f"{outs} = []")
     with scope.block(f"for layer in reversed(self.{name}):"):
         scope.emit(f"{outs} += [layer({x.text})]")
-    scope.use(x)
-    settle(scope, any_cat(scope, made[::-1], outs))
+    settle(scope, any_cat(scope, _each(scope, x, name, stack)[::-1], outs))
 
 
 @statement("for with break")
@@ -518,9 +522,7 @@ def for_dict(scope: Scope) -> None:
     scope.emit(f"{outs} = {{}}")
     with scope.block(f"for key, head in self.{name}.items():"):
         scope.emit(f"{outs}[key] = head({x.text})")
-    scope.use(x)
-    made = [each.call(x, f'{outs}["{key}"]', name, key) for key, each in zip(KEYS, stack, strict=False)]
-    settle(scope, any_cat(scope, made, f"list({outs}.values())"))
+    settle(scope, any_cat(scope, _each(scope, x, name, stack, KEYS), f"list({outs}.values())"))
 
 
 @statement("loop over a literal tuple")
@@ -718,8 +720,7 @@ def tuple_index(scope: Scope) -> None:
 def comprehension(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_list(scope, x, 2, serial=False, stem="branches")
-    scope.use(x)
-    made = [each.call(x, "", name, str(index)) for index, each in enumerate(stack)]
+    made = _each(scope, x, name, stack)
     settle(scope, any_cat(scope, made, f"[branch({x.text}) for branch in self.{name}]"))
 
 
@@ -727,8 +728,7 @@ def comprehension(scope: Scope) -> None:
 def filtered(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_list(scope, x, 3, serial=False, stem="branches")
-    scope.use(x)
-    made = [each.call(x, "", name, str(index)) for index, each in enumerate(stack)]
+    made = _each(scope, x, name, stack)
     text = f"[m({x.text}) for i, m in enumerate(self.{name}) if i != 1]"
     settle(scope, any_cat(scope, [made[0], made[2]], text))
 
@@ -746,8 +746,7 @@ def zipped(scope: Scope) -> None:
 def generator(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_list(scope, x, 2, serial=False, stem="towers")
-    scope.use(x)
-    made = [each.call(x, "", name, str(index)) for index, each in enumerate(stack)]
+    made = _each(scope, x, name, stack)
     settle(scope, any_cat(scope, made, f"tuple(tower({x.text}) for tower in self.{name})"))
 
 
@@ -810,11 +809,10 @@ def dictionary_update(scope: Scope) -> None:
 def dictionary_comprehension(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_dict(scope, x, 2, serial=False)
-    scope.use(x)
     outs = scope.fresh("by_name")
     scope.emit(f"{outs} = {{key: m({x.text}) for key, m in self.{name}.items()}}")
-    parts = [each.call(x, f'{outs}["{key}"]', name, key) for key, each in zip(KEYS, stack, strict=False)]
-    settle(scope, any_cat(scope, parts))
+    parts = _each(scope, x, name, stack, KEYS)
+    settle(scope, any_cat(scope, [each.named(f'{outs}["{key}"]') for key, each in zip(KEYS, parts, strict=False)]))
 
 
 # -- submodules ---------------------------------------------------------------------------------------------
@@ -962,9 +960,9 @@ def getattr_joined(scope: Scope) -> None:
 def dict_key(scope: Scope) -> None:
     x = named_feature(scope)
     name, stack = module_dict(scope, x, 2, serial=False)
-    scope.use(x)
-    made = [each.call(x, f'self.{name}["{key}"]({x.text})', name, key) for key, each in zip(KEYS, stack, strict=False)]
-    settle(scope, any_cat(scope, made))
+    made = _each(scope, x, name, stack, KEYS)
+    calls = [f'self.{name}["{key}"]({x.text})' for key in KEYS]
+    settle(scope, any_cat(scope, [each.named(call) for call, each in zip(calls, made, strict=False)]))
 
 
 @statement("getattr with an f-string")
@@ -1040,12 +1038,23 @@ def _inside(scope: Scope, tensors: Sequence[Tensor], names: Sequence[str], cls: 
     return scope.inner(pool, scope.cls if cls else None)
 
 
-def _method(scope: Scope, name: str, signature: str, body: Scope, *decorators: str) -> None:
-    scope.owner.methods.append([*decorators, f"def {name}({signature}):", *(f"    {line}" for line in body.lines)])
+def _method(scope: Scope, stem: str, signature: str, body: Scope, result: str = "", *decorators: str) -> str:
+    """Write a method of the class that returns `result`; gives its name."""
+    name = scope.owner.fresh(stem)
+    scope.owner.methods.append([*decorators, *_definition(name, signature, body, result)])
+    return name
 
 
-def _function(scope: Scope, name: str, signature: str, body: Scope) -> None:
-    scope.file.functions.append([f"def {name}({signature}):", *(f"    {line}" for line in body.lines)])
+def _function(scope: Scope, stem: str, signature: str, body: Scope, result: str = "") -> str:
+    """Write a function of the file that returns `result`; gives its name."""
+    name = scope.file.fresh(stem)
+    scope.file.functions.append(_definition(name, signature, body, result))
+    return name
+
+
+def _definition(name: str, signature: str, body: Scope, result: str) -> list[str]:
+    lines = [*body.lines, *([f"return {result}"] if result else [])]
+    return [f"def {name}({signature}):", *(f"    {line}" for line in lines)]
 
 
 @statement("helper method")
@@ -1053,9 +1062,7 @@ def helper(scope: Scope) -> None:
     a, b = group(scope)
     body = _inside(scope, (a, b), ("a", "b"), True)
     joined = any_cat(body, [body.bind(same(body, body.pool[0])), body.pool[1]])
-    body.emit(f"return {joined.text}")
-    name = scope.owner.fresh("_merge")
-    _method(scope, name, "self, a, b", body)
+    name = _method(scope, "_merge", "self, a, b", body, joined.text)
     scope.use(a, b)
     settle(scope, joined.named(f"self.{name}({a.text}, {b.text})"))
 
@@ -1066,9 +1073,7 @@ def helper_star(scope: Scope) -> None:
     names = [f"feats[{i}]" for i in range(len(tensors))]
     body = _inside(scope, tensors, names, True)
     joined = any_cat(body, body.pool, "feats")
-    body.emit(f"return {joined.text}")
-    name = scope.owner.fresh("_join")
-    _method(scope, name, "self, *feats", body)
+    name = _method(scope, "_join", "self, *feats", body, joined.text)
     scope.use(*tensors)
     call = scope.rng.choice((", ".join(each.text for each in tensors), f"*{listed(tensors)}"))
     settle(scope, joined.named(f"self.{name}({call})"))
@@ -1079,9 +1084,7 @@ def helper_keywords(scope: Scope) -> None:
     a, b = group(scope)
     body = _inside(scope, (a, b), ("low", "high"), True)
     joined = raw(body, body.pool)
-    body.emit(f"return {joined.text}")
-    name = scope.owner.fresh("_combine")
-    _method(scope, name, "self, low, *, high, scale=1", body)
+    name = _method(scope, "_combine", "self, low, *, high, scale=1", body, joined.text)
     scope.use(a, b)
     settle(scope, joined.named(f"self.{name}(high={b.text}, low={a.text})"))
 
@@ -1102,8 +1105,7 @@ def early_return(scope: Scope) -> None:
             with body.unreachable():
                 body.emit("    " * bool(header) + f"return {same(body, inner).text}")
     (result,) = results
-    name = scope.owner.fresh("_refine")
-    _method(scope, name, "self, x", body)
+    name = _method(scope, "_refine", "self, x", body)
     scope.use(x)
     made = scope.bind(result.named(f"self.{name}({x.text})"))
     settle(scope, any_cat(scope, [x, made]))
@@ -1115,8 +1117,7 @@ def helper_two(scope: Scope) -> None:
     body = _inside(scope, (x,), ("x",), True)
     made = [same(body, body.pool[0]), same(body, body.pool[0])]
     body.emit(f"return {made[0].text}, {made[1].text}")
-    name = scope.owner.fresh("_split")
-    _method(scope, name, "self, x", body)
+    name = _method(scope, "_split", "self, x", body)
     scope.use(x)
     names = scope.fresh("near"), scope.fresh("far")
     scope.emit(f"{names[0]}, {names[1]} = self.{name}({x.text})")
@@ -1136,8 +1137,7 @@ def helper_optional(scope: Scope) -> None:
         other = same(body, x).text if given else "torch.cat([x, skip], 1)"
     body.emit("if skip is not None:", f"    return {joined.text if given else other}")
     body.emit(f"return {other if given else joined.text}")
-    name = scope.owner.fresh("_fuse")
-    _method(scope, name, "self, x, skip=None", body)
+    name = _method(scope, "_fuse", "self, x, skip=None", body)
     scope.use(a)
     settle(scope, joined.named(f"self.{name}({a.text}, {b.text})" if given else f"self.{name}({a.text})"))
 
@@ -1165,9 +1165,7 @@ def helper_double_star(scope: Scope) -> None:
     a, b = group(scope)
     body = _inside(scope, (a, b), ('feats["low"]', 'feats["high"]'), True)
     joined = any_cat(body, body.pool)
-    body.emit(f"return {joined.text}")
-    name = scope.owner.fresh("_gather")
-    _method(scope, name, "self, **feats", body)
+    name = _method(scope, "_gather", "self, **feats", body, joined.text)
     scope.use(a, b)
     settle(scope, joined.named(f"self.{name}(low={a.text}, high={b.text})"))
 
@@ -1190,9 +1188,7 @@ def static_method(scope: Scope) -> None:
     a, b = group(scope)
     body = _inside(scope, (a, b), ("a", "b"), False)
     joined = raw(body, body.pool)
-    body.emit(f"return {joined.text}")
-    name = scope.owner.fresh("_concat")
-    _method(scope, name, "a, b", body, "@staticmethod")
+    name = _method(scope, "_concat", "a, b", body, joined.text, "@staticmethod")
     scope.use(a, b)
     settle(scope, joined.named(f"{scope.rng.choice(('self', scope.owner.name))}.{name}({a.text}, {b.text})"))
 
@@ -1202,9 +1198,7 @@ def file_function(scope: Scope) -> None:
     a, b = group(scope)
     body = _inside(scope, (a, b), ("a", "b"), False)
     joined = raw(body, [body.bind(same(body, body.pool[0])), body.pool[1]])
-    body.emit(f"return {joined.text}")
-    name = scope.file.fresh("merge_features")
-    _function(scope, name, "a: torch.Tensor, b: torch.Tensor", body)
+    name = _function(scope, "merge_features", "a: torch.Tensor, b: torch.Tensor", body, joined.text)
     scope.use(a, b)
     settle(scope, joined.named(f"{name}({a.text}, {b.text})"))
 
@@ -1215,8 +1209,7 @@ def file_function_list(scope: Scope) -> None:
     body = _inside(scope, tensors, ("feats[0]", "feats[1]"), False)
     joined = raw(body, body.pool, "feats", joins.plain_cat)
     body.emit(f"return {joined.text.replace(', 1)', ', dim)').replace('=1)', '=dim)')}")
-    name = scope.file.fresh("concat_all")
-    _function(scope, name, "feats, dim=1", body)
+    name = _function(scope, "concat_all", "feats, dim=1", body)
     scope.use(*tensors)
     settle(scope, joined.named(f"{name}({listed(tensors)})"))
 
@@ -1229,9 +1222,7 @@ def file_function_module(scope: Scope) -> None:
     body = _inside(scope, (x,), ("x",), False)
     made = layer.call(x, "module(x)", attribute)
     joined = raw(body, [x.named("x"), made])
-    body.emit(f"return {joined.text}")
-    name = scope.file.fresh("dense_step")
-    _function(scope, name, "module, x", body)
+    name = _function(scope, "dense_step", "module, x", body, joined.text)
     scope.use(x)
     settle(scope, joined.named(f"{name}(self.{attribute}, {x.text})"))
 
