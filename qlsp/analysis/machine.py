@@ -26,8 +26,8 @@ from qlsp.values.value import (
 from qlsp.values.workflow import Workflow
 
 MAX_STEPS = 400_000
-MAX_ENTRY_STEPS = 20_000
-MAX_FILE_STEPS = 100_000
+MAX_ENTRY_STEPS = 10_000
+MAX_FILE_STEPS = 50_000
 MAX_DEPTH = 40
 MAX_UNROLL = 64
 
