@@ -36,6 +36,7 @@ class Calls(Objects):
     """Call dispatch."""
 
     built: dict[SpanId, set[SpanId | None]]
+    sites: dict[SpanId, set[SpanId | None]]
     created: list[tuple[Ref, ClassValue | Symbol, SpanId | None]]
     _stack: list[SpanId]
 
@@ -128,6 +129,8 @@ class Calls(Objects):
         if node is not None and self.frame is not None:
             self.path = (*saved_path, (self.span(node), -1))
         frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
+        caller = saved_frame.builder if saved_frame is not None else None
+        frame.builder = model.owner.span if model.owner is not None else caller
         if saved_frame is not None and self.closure_frames.get(function.closure) is saved_frame:
             self.closures[function.closure].update(saved_names)
         self.frame = frame
@@ -237,8 +240,10 @@ class Calls(Objects):
     ) -> Value:
         """Build an instance of a project class by running its constructor."""
         span = self.span(node) if node is not None and self.frame is not None else None
-        builder = self.frame.owner.span if self.frame is not None and self.frame.owner is not None else None
+        builder = self.frame.builder if self.frame is not None else None
         self.built.setdefault(cls.span, set()).add(builder)
+        if span is not None:
+            self.sites.setdefault(span, set()).add(builder)
         ref = self.new_instance(state, Instance(cls, {}, (), span))
         self.created.append((ref, cls, span))
         constructor = self._class_attribute(cls, "__init__", ref, state)

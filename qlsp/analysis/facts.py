@@ -193,11 +193,12 @@ class Input:
 
 class Keeping(str, Enum):
     """Why a model does not know a module: built while forward runs, kept in a plain list, tuple or dict, or
-    never built (the class itself is called like a module)."""
+    never built (the class itself is called like a module), or an attribute of a class instead of its objects."""
 
     FORWARD = "forward"
     CONTAINER = "container"
     CLASS = "class"
+    SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)

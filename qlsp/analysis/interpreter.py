@@ -68,7 +68,7 @@ class Interpreter(Fusing):
         self._orders = {}
         self._stack: list[SpanId] = []
         self.running: dict[str, dict[str, Value]] = {}
-        self.built = {}
+        self.built, self.sites = {}, {}
         self.created = []
         self.events: list[LifecycleEvent] = []
         self.script = ScriptFacts()
@@ -87,7 +87,7 @@ class Interpreter(Fusing):
         self.places = {}
         self.converted, self.fed, self.feeding, self.reshaped = set(), set(), set(), set()
         self.results = {}
-        self.building = 0
+        self.building = self.shared = 0
         self.qconfig_places = {}
         self.derived, self.mapped = {}, {}
 
@@ -332,7 +332,7 @@ class Interpreter(Fusing):
         if context.workflow is Workflow.EAGER:
             facts.aliases = self._split_aliases(root, state, context.mode)
         self.facts = facts
-        self.building = 0
+        self.building = self.shared = 0
         try:
             self.keep_containers(self._names(root, state), state)
             self._forward(root, state, facts)

@@ -42,7 +42,8 @@ LIMITS = (BudgetExceeded, RecursionError)
 
 @dataclass(slots=True)
 class Frame:
-    """A running function: where its code stands, its receiver's class, what it has returned so far."""
+    """A running function: where its code stands, its receiver's class, what it has returned so far. ``builder`` is
+    the class for whose objects it runs: its own, or that of the method it was called from."""
 
     unit: Unit
     module: ModuleModel
@@ -56,6 +57,7 @@ class Frame:
     loops: list[LoopExits] = field(default_factory=list)
     statement: cst.BaseSmallStatement | None = None
     arguments: tuple[Value, ...] = ()
+    builder: SpanId | None = None
 
 
 @dataclass(slots=True)

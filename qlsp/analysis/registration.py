@@ -14,6 +14,7 @@ from qlsp.analysis.facts import Keeping, Stray
 from qlsp.analysis.lifecycle import Lifecycle
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
+from qlsp.analysis.program import ClassModel
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
     ClassValue,
@@ -36,6 +37,7 @@ class Registration(Lifecycle):
 
     places: dict[tuple[int, str], SpanId]
     building: int
+    shared: int
 
     def assign_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
         """Remember the statement that keeps a container or a class in an attribute."""
@@ -67,6 +69,14 @@ class Registration(Lifecycle):
         finally:
             self.building -= 1
 
+    def _class_level(self, model: ClassModel, expression: cst.BaseExpression, unit: object) -> Value:
+        """What a class holds itself is no child of its objects."""
+        self.shared += 1
+        try:
+            return super()._class_level(model, expression, unit)
+        finally:
+            self.shared -= 1
+
     def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """A module built while forward runs; one that gets a tensor was meant to be built before."""
         ref = super().library_instance(name, arguments, node, state)
@@ -80,9 +90,10 @@ class Registration(Lifecycle):
             attribute, span, holder = place
             self.keep_stray(Stray(span, Keeping.CLASS, frozenset({name}), frozenset({ref.oid}), holder, attribute))
             return self.call_object(ref, arguments, node, state)
-        if self._once() or not self._in_function():
+        if not self.shared and (self._once() or not self._in_function()):
             return ref
-        self.keep_stray(Stray(self.span(node), Keeping.FORWARD, frozenset({name}), frozenset({ref.oid}), holder))
+        kind = Keeping.SHARED if self.shared else Keeping.FORWARD
+        self.keep_stray(Stray(self.span(node), kind, frozenset({name}), frozenset({ref.oid}), holder))
         return ref
 
     def _once(self) -> bool:

@@ -12,7 +12,9 @@ import libcst as cst
 from qlsp.analysis.facts import Context, Facts
 from qlsp.analysis.interpreter import Interpreter, LifecycleEvent
 from qlsp.analysis.program import ClassModel, ModuleModel, definitions
-from qlsp.syntax.parse import ChunkError
+from qlsp.ops.spec import Role
+from qlsp.syntax.names import dotted
+from qlsp.syntax.parse import ChunkError, walk
 from qlsp.values.state import Instance, State
 from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
 from qlsp.values.workflow import Mode, Stage, Workflow
@@ -98,6 +100,7 @@ Run = tuple[str, Callable[[], Facts]]
 
 def judge(views: Sequence[View]) -> Iterator[Run]:
     """Every root of the files; what one file does with a class counts in all of them."""
+    _without_parts(views)
     _class_roots(views)
     yield from _runs(views)
     _unreached(views, _sets_qconfig)
@@ -355,6 +358,19 @@ def _models(machine: Interpreter, classes: list[ClassValue]) -> list[tuple[Class
     return found
 
 
+def _without_parts(views: Sequence[View]) -> None:
+    """Drop what a function builds for the constructor of a model: it is judged as a part of that one."""
+    models = {cls.span for view in views for cls, _, _ in view.models}
+    parts = {site for view in views for site, builders in view.machine.sites.items() if builders & models}
+    for view in views:
+        view.evidence.candidates = [each for each in view.evidence.candidates if not _is_part(view, each, parts)]
+
+
+def _is_part(view: View, candidate: Candidate, parts: Collection[SpanId]) -> bool:
+    instance = view.machine.instance(candidate.state, candidate.root)
+    return candidate.assumed and instance is not None and instance.created in parts
+
+
 def _class_roots(views: Sequence[View]) -> None:
     """Classes with stubs that no model class in view builds and no script uses, and those the user names."""
     seen = {span for view in views for span in view.evidence.seen}
@@ -371,12 +387,36 @@ def _class_roots(views: Sequence[View]) -> None:
             if not _is_named(view, cls):
                 if cls.span in bases or built.get(cls.span, set()) & model_spans:
                     continue
-                if not view.machine.owns_stub(ref, state):
+                if not view.machine.owns_stub(ref, state) and not _makes_stub(view.machine, cls):
                     continue
             traced = view.evidence.traced_unknown and not view.evidence.eager_unknown
             front_end = Workflow.FX if traced else Workflow.EAGER
             candidate = Candidate(ref, state, cls, cls.span, front_end, Mode.UNKNOWN, None, True)
             view.evidence.candidates.append(candidate)
+
+
+def _makes_stub(machine: Interpreter, cls: ClassValue) -> bool:
+    """Does forward build a stub, or does the class have one as an attribute of its own?"""
+    for entry in machine.mro(cls):
+        if not isinstance(entry, ClassModel) or "Stub" not in entry.unit.text:
+            continue
+        forward = entry.methods.get("forward")
+        nodes: list[cst.CSTNode] = [forward.node] if forward is not None else []
+        nodes.extend(expression for expression, _ in entry.attributes.values())
+        for node in nodes:
+            calls = (inner.func for inner in walk(node) if isinstance(inner, cst.Call))
+            names = (dotted(function) for function in calls)
+            if any(_is_stub(machine, entry.module, name) for name in names if name is not None and "Stub" in name):
+                return True
+    return False
+
+
+def _is_stub(machine: Interpreter, module: ModuleModel, name: str) -> bool:
+    first, _, rest = name.partition(".")
+    target = module.imports.get(first)
+    qualified = machine.backend.canonical(f"{target}.{rest}" if rest else target) if target is not None else ""
+    row = machine.backend.modules.get(qualified)
+    return row is not None and row.role in (Role.QUANTIZE, Role.DEQUANTIZE)
 
 
 def _is_named(view: View, cls: ClassValue) -> bool:

@@ -249,9 +249,9 @@ ARITHMETIC = (
 )
 
 
-def unary(op: str, kernel: str, spellings: str, params: str = "input") -> OpSpec:
+def unary(op: str, kernel: str, spellings: str, params: str = "input", cases: tuple[Case, ...] = ()) -> OpSpec:
     """An elementwise function."""
-    return row(op, spellings, OWN, params, raises=aten(kernel))
+    return row(op, spellings, OWN, params, raises=aten(kernel), cases=cases)
 
 
 UNARY = (
@@ -665,18 +665,21 @@ POOLING = (
     unary("max_unpool3d", "max_unpool3d", "F.max_unpool3d", "input indices kernel_size stride padding"),
 )
 
+CONV_BIAS = "Input type (c10::quint8) and bias type (float) should be the same"
+LINEAR_BIAS = "mat1 and mat2 must have the same dtype, but got QUInt8 and Float"
+WITH_BIAS = (Case("bias", raises=CONV_BIAS),)
 CONV = "input weight bias stride padding dilation groups"
 TRANSPOSED = "input weight bias stride padding output_padding groups dilation"
 NORM = "input running_mean running_var weight bias"
 
 LAYERS = (
-    unary("conv1d", "_slow_conv2d_forward", "torch.conv1d", CONV),
-    unary("conv2d", "_slow_conv2d_forward", "torch.conv2d", CONV),
-    unary("conv3d", "slow_conv3d_forward", "torch.conv3d", CONV),
+    unary("conv1d", "_slow_conv2d_forward", "torch.conv1d", CONV, WITH_BIAS),
+    unary("conv2d", "_slow_conv2d_forward", "torch.conv2d", CONV, WITH_BIAS),
+    unary("conv3d", "slow_conv3d_forward", "torch.conv3d", CONV, WITH_BIAS),
     unary("conv_transpose1d", "slow_conv_transpose2d.out", "torch.conv_transpose1d", TRANSPOSED),
     unary("conv_transpose2d", "slow_conv_transpose2d.out", "torch.conv_transpose2d", TRANSPOSED),
     unary("conv_transpose3d", "slow_conv_transpose3d", "torch.conv_transpose3d", TRANSPOSED),
-    unary("linear", "mm.out", "F.linear", "input weight bias"),
+    unary("linear", "mm.out", "F.linear", "input weight bias", (Case("bias", raises=LINEAR_BIAS),)),
     row(
         "affine_grid",
         "F.affine_grid",

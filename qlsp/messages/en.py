@@ -254,6 +254,10 @@ MESSAGES: dict[str, str] = {
         "This stub is built while forward runs, so prepare and convert never see it: it stays the identity. Build it"
         " in `__init__`."
     ),
+    "quantstub-not-registered-shared": (
+        "This stub belongs to the class, not to its objects, so no model knows it: prepare and convert pass it by, and"
+        " it never quantizes. Build it in `__init__`."
+    ),
     "quantstub-not-registered-class": (
         "`{name}` is the class of a stub, not a stub: the call takes the tensor for a qconfig and raises, in the"
         " float model already. Write the parentheses."
@@ -502,6 +506,7 @@ MESSAGES: dict[str, str] = {
         " 'padding'`."
     ),
     "fix-padding": "Write the padding as a number: {padding}",
+    "fix-padding-odd": "right for odd kernel sizes, which all are that are in view",
     "fix-padding-reason": "the float model pads the same rows",
     # per-channel-convtranspose, embedding-qconfig
     "per-channel-convtranspose": (

@@ -44,7 +44,8 @@ With numbers and `padding_mode="reflect"` Conv1d and Conv2d work (33 dB).
 
 ## Fix safety
 Safe: `"valid"` becomes 0, and `"same"` the number of rows that it stands for, where kernel size and dilation are
-written as numbers and the padding is the same on both sides. The float model computes the same, bit for bit.
+written as numbers and the padding is the same on both sides. The float model computes the same, bit for bit. A kernel
+size that is a name is halved, which is right for the odd sizes in view: unsafe.
 
 ## When it is silent
 For layers that no qconfig reaches, for subclasses (which convert leaves alone), for transposed convolutions, and where
@@ -114,21 +115,34 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     ]
     written = {_padding(layer, spec) for layer, spec in made}
     mode = {constant(argument(layer, "padding_mode")) for layer, _ in made}
-    if len(written) != 1 or (text := written.pop()) is None or not mode <= {None, "'zeros'", REFLECT}:
+    if not made or None in written or not mode <= {None, "'zeros'", REFLECT}:
         raise NoFix("no number stands for this padding")
     spec = made[0][1]
-    position = spec.constructor.index("padding")
-    if any(a.star for a in site.arguments):
-        raise NoFix("starred arguments")
-    for name in ("kernel_size", "dilation", "padding"):
-        given = site.argument(spec.constructor.index(name), name)
-        if given is not None and not _LITERAL.fullmatch(given.value.text):
-            raise NoFix("an argument that is not written as a literal")
-    padding = site.argument(position, "padding")
-    if padding is None:
-        raise NoFix("no padding")
+    given = {name: site.argument(spec.constructor.index(name), name) for name in ("kernel_size", "dilation", "padding")}
+    padding, kernel = given["padding"], given.pop("kernel_size")
+    if padding is None or any(each is not None and not _LITERAL.fullmatch(each.value.text) for each in given.values()):
+        raise NoFix("an argument that is not written as a literal")
+    literal = kernel is None or _LITERAL.fullmatch(kernel.value.text) is not None
+    valid = padding.value.text.strip("\"'") == "valid"
+    if literal or valid:
+        text, reason, how = written.pop() or "", "fix-padding-reason", Applicability.SAFE
+        if written:
+            raise NoFix("layers of different sizes")
+    elif kernel is not None and kernel.value.name is not None and _plain(made):
+        text, reason, how = f"{kernel.value.text} // 2", "fix-padding-odd", Applicability.UNSAFE
+    else:
+        raise NoFix("a kernel size that is computed")
     edit.replace(padding.value.place, text)
-    yield edit.fix(Message.of("fix-padding", padding=text), Message.of("fix-padding-reason"), Applicability.SAFE)
+    yield edit.fix(Message.of("fix-padding", padding=text), Message.of(reason), how)
+
+
+def _plain(made: list[tuple[Submodule, OpSpec]]) -> bool:
+    """Is the kernel size of every layer one number, and its dilation 1?"""
+    return all(
+        (constant(argument(layer, "kernel_size")) or "").isdecimal()
+        and constant(argument(layer, "dilation")) in (None, "1")
+        for layer, _ in made
+    )
 
 
 _LITERAL = re.compile(r"""[\s\d,()\[\]]+|[\w]?(?:"\w+"|'\w+')""")

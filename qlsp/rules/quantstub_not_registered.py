@@ -2,7 +2,7 @@
 
 ## What it does
 Flags QuantStubs and DeQuantStubs that are built in forward, kept in a plain list, tuple or dict, or not built at all
-(`self.quant = QuantStub`, without parentheses).
+(`self.quant = QuantStub`, without parentheses), or that are attributes of the class instead of its objects.
 
 ## Why it matters
 Prepare and convert walk the registered children of a model. A stub that is none of them stays what it is, the
@@ -91,6 +91,7 @@ MESSAGES = {
     Keeping.CONTAINER: "quantstub-not-registered",
     Keeping.FORWARD: "quantstub-not-registered-forward",
     Keeping.CLASS: "quantstub-not-registered-class",
+    Keeping.SHARED: "quantstub-not-registered-shared",
 }
 _LIST_METHODS = {"append", "extend", "insert"}
 _DICT_METHODS = {"keys", "values", "items", "update"}
@@ -125,7 +126,7 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
         yield from attempts(lambda: _as_module(ctx, stray))
     elif stray.kind is Keeping.CLASS:
         yield from attempts(lambda: _built(ctx, stray))
-    else:
+    elif stray.kind is Keeping.FORWARD:
         yield from attempts(lambda: _moved(ctx, stray), lambda: _named(ctx, stray))
 
 

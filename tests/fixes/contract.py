@@ -27,6 +27,8 @@ from qlsp.text import Edit, LineIndex, apply
 
 Texts = Mapping[str, str]
 
+STILL_RAISES = "the float model still raises"
+
 COSTS = {"fix-cat-through-float": "QL105"}
 """Unsafe fixes that trade an error for the hint that their own title announces."""
 
@@ -129,7 +131,7 @@ def float_problems(old: nn.Module, new: nn.Module, batch: tuple[Any, ...]) -> It
             return
     if all(_float_result(old, batch, training) is None for training in (False, True)):
         if _float_result(new, batch, False) is None:
-            yield "the float model still raises"
+            yield STILL_RAISES
         return
     for one, other in zip(old.state_dict().values(), new.state_dict().values(), strict=True):
         if not torch.equal(one, other):
