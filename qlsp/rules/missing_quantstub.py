@@ -197,6 +197,8 @@ def _require_same_everywhere(ctx: RuleContext, edit: EditBuilder, call: OpCall, 
     require_eager(ctx, call.span, doubts)
     if edit.repeats(call.span) or call.loop:
         raise NoFix("a call in a loop")
+    if any(argument.star for argument in edit.call(call.span).arguments):
+        raise NoFix("a call with starred arguments")
     places = _operands(call).keys()
     served: set[tuple[int, int | None]] = set()
     for facts, use in uses(ctx, call.span):

@@ -1,0 +1,192 @@
+"""Which fixes the rules about the boundary offer, and where they must not."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from qlsp.config import Config
+from qlsp.diagnostics import Applicability, Fix
+from qlsp.engine import check
+
+HEAD = """\
+import torch
+import torch.ao.quantization as tq
+from torch import nn
+from torch.ao.nn.quantized import FloatFunctional
+
+"""
+
+
+def offered(code: str, init: str, forward: str, rest: str = "", params: str = "x") -> list[Fix]:
+    """The fixes of the only finding of a rule in a class."""
+    text = f"{HEAD}class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    text += indent(init, "        ") + f"\n\n    def forward(self, {params}):\n" + indent(forward, "        ")
+    text += f"\n\n{rest}\n"
+    found = check(["net.py"], Config(), {"net.py": text}).diagnostics
+    (diagnostic,) = [each for each in found if each.code == code]
+    return list(diagnostic.fixes)
+
+
+def applicabilities(fixes: list[Fix]) -> list[str]:
+    return [fix.applicability.value for fix in fixes]
+
+
+BOTH = "self.quant, self.dequant = tq.QuantStub(), tq.DeQuantStub()\n"
+HEADED = BOTH + "self.body = nn.Linear(8, 8)\nself.head = nn.Linear(8, 4)"
+BEHIND = "x = self.dequant(self.body(self.quant(x)))\nreturn self.head(x)"
+
+PREPARE = """
+def quantized(batches):
+    net = Net().eval()
+    {}
+    net = tq.prepare(net)
+    for batch in batches:
+        net(batch)
+    return tq.convert(net)
+"""
+
+
+def test_a_layer_behind_the_stub_stays_float() -> None:
+    assert applicabilities(offered("QL205", HEADED, BEHIND)) == ["safe"]
+    rest = PREPARE.format('net.qconfig = tq.get_default_qconfig("x86")')
+    assert applicabilities(offered("QL205", HEADED, BEHIND, rest)) == ["safe"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "net.qconfig = net.head.qconfig = tq.default_qconfig",
+        "net.head.qconfig = tq.default_qconfig\n    net.qconfig = tq.default_qconfig",
+        "for module in net.modules():\n        module.qconfig = tq.default_qconfig",
+        "for name, part in net.named_children():\n        part.qconfig = tq.default_qconfig",
+        "for part in net.children():\n        setattr(part, 'qconfig', tq.default_qconfig)",
+        "net.qconfig = tq.default_qconfig\n    net = tq.fuse_modules(net, [['head', 'act']])",
+        "net.qconfig = tq.default_qconfig\n    tq.propagate_qconfig_(net)",
+    ],
+)
+def test_a_setting_that_would_be_lost_is_not_offered(lines: str) -> None:
+    init = HEADED + "\nself.act = nn.ReLU()"
+    forward = "x = self.dequant(self.body(self.quant(x)))\nreturn self.act(self.head(x))"
+    assert offered("QL205", init, forward, PREPARE.format(lines)) == []
+
+
+def test_a_layer_of_both_regions_is_not_left_float() -> None:
+    forward = "x = self.dequant(self.body(self.quant(x)))\nreturn self.body(x)"
+    assert offered("QL205", HEADED, forward) == []
+
+
+STUB = "self.dequant = tq.DeQuantStub()\nself.fc = nn.Linear(8, 4)"
+
+
+@pytest.mark.parametrize(
+    ("init", "call", "expected"),
+    [
+        ("self.stubs = [tq.QuantStub()]", "self.stubs[0](x)", ["safe"]),
+        ("self.stubs = (tq.QuantStub(),)", "self.stubs[0](x)", ["safe"]),
+        ("self.stubs = {'a': tq.QuantStub()}", "self.stubs['a'](x)", ["safe"]),
+        ("self.stubs = {'type': tq.QuantStub()}", "self.stubs['type'](x)", []),
+        ("self.stubs = {'items': tq.QuantStub()}", "self.stubs['items'](x)", []),
+        ("self.stubs = {'a.b': tq.QuantStub()}", "self.stubs['a.b'](x)", []),
+        ("self.stubs = {0: tq.QuantStub()}", "self.stubs[0](x)", []),
+        ("self.stubs = {'a': tq.QuantStub()}", "self.stubs.get('a')(x)", []),
+        ("self.stubs = [tq.QuantStub()]\nself.stubs.reverse()", "self.stubs[0](x)", []),
+        ("self.stubs = [tq.QuantStub()]", "(self.stubs + [])[0](x)", []),
+        ("self.stubs = [tq.QuantStub(), nn.Linear(8, 8)]", "self.stubs[0](x)", []),
+        ("self.stubs = [tq.QuantStub(), None]", "self.stubs[0](x)", []),
+        ("self.stubs = [tq.QuantStub()] * 2", "self.stubs[0](x)", []),
+        ("stubs = [tq.QuantStub()]\nself.stubs = stubs", "self.stubs[0](x)", []),
+        ("self.stubs = other = [tq.QuantStub()]", "self.stubs[0](x)", []),
+    ],
+)
+def test_containers(init: str, call: str, expected: list[str]) -> None:
+    fixes = offered("QL207", f"{init}\n{STUB}", f"return self.dequant(self.fc({call}))")
+    assert applicabilities(fixes) == expected
+
+
+def test_a_container_before_the_module_starts_is_left() -> None:
+    text = HEAD + "class Net(nn.Module):\n    def __init__(self):\n        self.stubs = [tq.QuantStub()]\n"
+    text += "        super().__init__()\n" + indent(STUB, "        ")
+    text += "\n\n    def forward(self, x):\n        return self.dequant(self.fc(self.stubs[0](x)))\n"
+    found = check(["net.py"], Config(), {"net.py": text}).diagnostics
+    assert [(each.code, each.fixes) for each in found] == [("QL207", ())]
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("stub = tq.QuantStub()\nreturn self.dequant(self.fc(stub(x)))", ["safe"]),
+        ("self.stub = tq.QuantStub()\nreturn self.dequant(self.fc(self.stub(x)))", ["safe"]),
+        ("stub = tq.QuantStub(qconfig=None)\nreturn self.dequant(self.fc(stub(x)))", []),
+        ("stub = tq.QuantStub()\nfor _ in range(2):\n    x = stub(x)\nreturn self.dequant(self.fc(x))", []),
+        ("stub = tq.QuantStub()\nstub(x + 1)\nreturn self.dequant(self.fc(stub(x)))", []),
+    ],
+)
+def test_stubs_of_forward(forward: str, expected: list[str]) -> None:
+    assert applicabilities(offered("QL207", STUB, forward)) == expected
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("self.quant(x)\nreturn self.dequant(self.fc(x))", ["safe"]),
+        ("q = self.quant(x)\nreturn self.dequant(self.fc(x))", ["safe"]),
+        ("self.quant(x)\nscale = x.abs()\nreturn self.dequant(self.fc(x)) * scale.max()", ["unsafe"]),
+        ("y = x\nself.quant(x)\nreturn self.dequant(self.fc(y))", []),
+        ("for _ in range(2):\n    self.quant(x)\nreturn self.dequant(self.fc(x))", []),
+        ("self.quant(x + 1)\nreturn self.dequant(self.fc(x + 1))", []),
+    ],
+)
+def test_dropped_results(forward: str, expected: list[str]) -> None:
+    init = BOTH + "self.fc = nn.Linear(8, 4)"
+    assert applicabilities(offered("QL206", init, forward)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("self.fc(x)", ["safe"]),
+        ("[self.fc(x), self.fc(x)]", ["safe"]),
+        ("{'a': self.fc(x)}", ["safe"]),
+        ("[self.fc(each) for each in (x, x)]", ["unsafe"]),
+        ("dict(a=self.fc(x))", []),
+        ("tuple(self.fc(each) for each in (x, x))", []),
+    ],
+)
+def test_what_leaves(value: str, expected: list[str]) -> None:
+    fixes = offered("QL204", BOTH + "self.fc = nn.Linear(8, 4)", f"x = self.quant(x)\nreturn {value}")
+    assert applicabilities(fixes) == expected
+
+
+def test_no_dequantstub_in_a_class_that_is_a_part_of_a_model_too() -> None:
+    rest = (
+        """
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.dequant, self.fc = Net(), tq.DeQuantStub(), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.dequant(self.fc(self.inner(x)))
+"""
+        + PREPARE.format("net.qconfig = tq.default_qconfig")
+        + "    out = 1\n"
+    )
+    text = "return self.fc(self.quant(x))"
+    with pytest.raises(ValueError):
+        offered("QL204", BOTH + "self.fc = nn.Linear(8, 4)", text, rest)
+
+
+@pytest.mark.parametrize(
+    ("forward", "params", "expected"),
+    [
+        ("return self.dequant(self.fc(x))", "x", [Applicability.SAFE]),
+        ("return self.dequant(self.add.add(x, y))", "x, y", [Applicability.UNSAFE]),
+        ("for _ in range(2):\n    x = self.fc(x)\nreturn self.dequant(x)", "x", []),
+        ("return self.dequant(self.fc(*x))", "x", []),
+    ],
+)
+def test_what_enters(forward: str, params: str, expected: list[Applicability]) -> None:
+    init = "self.dequant = tq.DeQuantStub()\nself.fc = nn.Linear(8, 8)\nself.add = FloatFunctional()"
+    assert [fix.applicability for fix in offered("QL203", init, forward, params=params)] == expected
