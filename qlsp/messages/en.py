@@ -163,6 +163,8 @@ MESSAGES: dict[str, str] = {
     ),
     "quantized-here": "the quantized tensor comes from here",
     "fix-mix-stub": "Quantize the float tensor with a stub of its own (new keys in prepared checkpoints)",
+    "fix-mix-out": "Dequantize the quantized operand, too",
+    "fix-mix-out-reason": "the operator and what follows it run in float",
     "fix-mix-number": "Use the method for numbers",
     "fix-mix-reason": "a stub is the identity in the float model, and both tensors are then quantized",
     "fix-mix-number-reason": "the float model computes the same",

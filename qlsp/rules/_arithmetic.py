@@ -25,6 +25,7 @@ from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
     QUANT_STUB,
     Doubts,
+    consumers,
     dequant_stub,
     doubt_the_class,
     one_for_each_pass,
@@ -134,7 +135,7 @@ class Rewriting:
         """The fix of the whole expression, and of others that begin on its line."""
         roots = [self.root, *self._companions()]
         for root, emit in [(root, self.plan(root)) for root in roots]:
-            self._replace(root, emit())
+            self._replace_with_relu(root, emit())
         doubt_the_class(self.edit, self.method, self.doubts)
         title = next(title for ways, title in _TITLES if self.ways <= ways)
         return self.doubts.fix(self.edit, Message.of(title), Message.of("fix-op-reason"))
@@ -151,6 +152,19 @@ class Rewriting:
         text = self.in_float(self.root, function)
         self.edit.replace(self.edit.expression(outer.span).place, text)
         return self.doubts.fix(self.edit, Message.of("fix-op-behind"), Message.of("fix-op-behind-reason"))
+
+    def bring_out(self) -> Fix:
+        """The quantized operands are dequantized, as the others are: the result stays in float."""
+        call = self.root
+        for facts, use in uses(self.ctx, call.span):
+            if any(consumer.converted and consumer.spec.on_float for consumer in consumers(facts, use)):
+                raise NoFix("the result goes into a quantized module")
+        self._check(call)
+        self._operands(call)
+        dequant = f"{self.method.receiver}.{dequant_stub(self.ctx, self.edit, call)}"
+        self._replace(call, self.in_float(call, dequant))
+        self.doubts.add(Message.of("fix-mix-out-reason"))
+        return self.doubts.fix(self.edit, Message.of("fix-mix-out"), Message.of("fix-mix-out-reason"))
 
     def functional_operands(self) -> Fix:
         """A call of a FloatFunctional with a stub for every float operand, or by its method for numbers."""
@@ -191,6 +205,19 @@ class Rewriting:
             self.edit.replace(one.place, other.text)
             self.edit.replace(other.place, one.text)
         return self.doubts.fix(self.edit, Message.of("fix-mix-number"), Message.of("fix-mix-number-reason"))
+
+    def _replace_with_relu(self, root: OpCall, text: str) -> None:
+        """Replace an expression; a ReLU function around an addition is part of it."""
+        outer = self._consumer(root)
+        added = re.sub(rf"^({self.method.receiver}\.\w+)\.add\(", r"\1.add_relu(", text)
+        function = outer is not None and outer.spec.op == "relu" and outer.owner is None
+        if outer is None or not function or added == text or root.held is not None:
+            self._replace(root, text)
+            return
+        place = self.edit.expression(outer.span).place
+        if comments(self.edit.text(place)) - comments(added):
+            raise NoFix("a comment would go")
+        self.edit.replace(place, added)
 
     def _companions(self) -> list[OpCall]:
         """Other expressions with the same mistake on the line, which share the finding."""

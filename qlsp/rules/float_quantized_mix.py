@@ -69,9 +69,9 @@ measured.
 ## Fix safety
 Safe: a stub of its own for each float tensor (in the float model a stub is the identity), together with a
 FloatFunctional where the operator needs one, and `add_scalar` or `mul_scalar` for a number. Unsafe where the float
-tensor comes from a DeQuantStub and is now rounded a second time, and where the operator has no quantized kernel, so
-that the quantized operands are dequantized instead. There is none for integer tensors, for an assignment into a part of
-a tensor, nor where contexts in view differ.
+tensor comes from a DeQuantStub (the other operand is dequantized, too, or the first one rounded a second time), and
+where the operator has no quantized kernel, so that the quantized operands are dequantized. There is none for integer
+tensors, for an assignment into a part of a tensor, nor where contexts in view differ.
 
 ## When it is silent
 Numbers with Python operators (`x * 2.0` is QL401), tensors of unknown domain, losses (QL204), and `F.linear` or
@@ -116,8 +116,16 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
         yield from attempts(lambda: Rewriting(ctx, ctx.edits(), call).functional_operands())
     elif call.spec.role is Role.COPY:
         raise NoFix("an assignment into a tensor")
+    elif _left(call) and (out := list(attempts(lambda: Rewriting(ctx, ctx.edits(), call).bring_out()))):
+        yield from out
     else:
         yield from attempts(lambda: Rewriting(ctx, ctx.edits(), call).fix())
+
+
+def _left(call: OpCall) -> bool:
+    """Some operand has left the quantized region."""
+    values = [operand.value for alternative in call.alternatives for operand in alternative.operands]
+    return any(isinstance(value, Tensor) and value.dequantized for value in values)
 
 
 def _finding(ctx: RuleContext, call: OpCall) -> Finding:
