@@ -184,7 +184,7 @@ class Interpreter(Fusing):
                 if state is not None:
                     last = state
         except LIMITS:
-            pass
+            self.cut = True
         finally:
             self.frame = None
             self.running.pop(module.path, None)
@@ -232,7 +232,7 @@ class Interpreter(Fusing):
             self.elsewhere = receiver is not None and self._configured_elsewhere(model)
             self.call_function(function, receiver, arguments, None, state)
         except LIMITS:
-            pass
+            self.cut = True
         finally:
             self.frame = None
             self.end_budget()

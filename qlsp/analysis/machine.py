@@ -26,8 +26,8 @@ from qlsp.values.value import (
 from qlsp.values.workflow import Workflow
 
 MAX_STEPS = 400_000
-MAX_ENTRY_STEPS = 10_000
-MAX_FILE_STEPS = 50_000
+MAX_ENTRY_STEPS = 20_000
+MAX_FILE_STEPS = 100_000
 MAX_DEPTH = 40
 MAX_UNROLL = 64
 
@@ -111,6 +111,7 @@ class Machine:
         self.steps = 0
         self.entry_steps = 0
         self.limit = MAX_ENTRY_STEPS
+        self.cut = False
         self.depth = 0
         self.static_heap: dict[int, HeapObject] = {}
         self.functions: dict[SpanId, FunctionModel] = {}
@@ -136,7 +137,7 @@ class Machine:
 
     def begin_budget(self) -> None:
         """A run begins: what the entries of a file may take together is bounded, and what each may take."""
-        self.steps = 0
+        self.steps, self.cut = 0, False
         self.limit = min(MAX_ENTRY_STEPS, MAX_FILE_STEPS - self.entry_steps)
 
     def end_budget(self) -> None:

@@ -280,6 +280,9 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
             evidence.eager_unknown = evidence.eager_unknown or not traced
             evidence.unknown_modes.add(event.row.mode)
     used |= {machine.origin_of(oid) for oid in used}
+    if machine.cut:
+        built = (cls for ref, cls, _ in created if machine.instance(state, ref) is None)
+        evidence.seen.update(cls.span for cls in built if isinstance(cls, ClassValue))
     children: set[int] = set()
     for ref, _, _ in created:
         if machine.instance(state, ref) is not None:

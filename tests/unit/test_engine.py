@@ -132,6 +132,44 @@ def test_a_budget_that_runs_out_is_said_and_nothing_hangs(monkeypatch: pytest.Mo
     assert [f.gave_up for f in analysis.facts] == ["more steps than the budget of a root"]
 
 
+GIVEN_BLOCK = """\
+from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub
+
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return x + x
+
+
+class Net(nn.Module):
+    def __init__(self, block=Plain):
+        super().__init__()
+        self.quant, self.dequant, self.body = QuantStub(), DeQuantStub(), block()
+
+    def forward(self, x):
+        return self.dequant(self.body(self.quant(x)))
+
+
+def quantizable():
+    net = Net(nn.ReLU)
+    for number in range(60):
+        print(number)
+    return net
+"""
+
+
+def test_a_class_whose_use_is_not_followed_to_the_end_is_not_judged_by_its_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from qlsp.analysis import machine
+
+    assert found({"net.py": GIVEN_BLOCK.partition("def quantizable")[0]}) == [("net.py", 7, "QL401")]
+    for steps in (100, 20_000):
+        monkeypatch.setattr(machine, "MAX_ENTRY_STEPS", steps)
+        assert found({"net.py": GIVEN_BLOCK}) == []
+
+
 def test_a_broken_function_hides_only_itself() -> None:
     broken = BAD + "\n\ndef half(x:\n    return x\n\n\ndef whole():\n    return 1\n"
     assert found({"net.py": broken}) == [("net.py", 14, "QL101"), ("net.py", 17, "QL001")]
