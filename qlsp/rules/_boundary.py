@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder
 
 
+_FEEDS_QUANTIZED = re.compile(r"\bquantize_per_(?:tensor|channel)\b")
 _EXPECTS = re.compile(r"\b(?:pytest\s*\.\s*)?raises\s*\(|\bassertRaises\w*\s*\(")
 
 # --- questions about one context ------------------------------------------------------------------------------
@@ -178,6 +179,18 @@ def expects_failure(edit: EditBuilder, facts: Facts) -> bool:
     """Does the function that prepares the model expect something in it to raise?"""
     prepared = facts.context.prepared
     return prepared is not None and edit.chunk_matches(prepared, _EXPECTS)
+
+
+def never_quantized(ctx: RuleContext) -> list[OpCall]:
+    """The calls that certainly raise for want of a stub, as far as the code in view shows who calls the model."""
+    found = starved(ctx)
+    if not found:
+        return []
+    edit, context = ctx.edits(), ctx.facts.context
+    files = {context.span.path, *([context.prepared.path] if context.prepared is not None else [])}
+    if expects_failure(edit, ctx.facts) or any(edit.file_matches(path, _FEEDS_QUANTIZED) for path in files):
+        return []
+    return [] if context.assumed and runs_elsewhere(ctx, edit, ctx.facts) else found
 
 
 # --- repairs ----------------------------------------------------------------------------------------------------

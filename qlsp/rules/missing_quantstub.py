@@ -70,7 +70,6 @@ are `quantstub-not-registered`, stubs whose result nobody reads `stub-result-unu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -79,13 +78,11 @@ from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Predicts, Sever
 from qlsp.ops.spec import Observation, Role
 from qlsp.rules._boundary import (
     dequantize_returns,
-    expects_failure,
+    never_quantized,
     quantized_leaves,
     require_only_root,
     require_qconfig,
     root_of,
-    runs_elsewhere,
-    starved,
     stubs,
 )
 from qlsp.rules._causes import Cause, cause_of
@@ -113,22 +110,11 @@ META = RuleMeta(
 )
 
 QUANT_WRAPPER = "torch.ao.quantization.QuantWrapper"
-_FEEDS_QUANTIZED = re.compile(r"\bquantize_per_(?:tensor|channel)\b")
 
 
 def check(ctx: RuleContext) -> Iterator[Finding]:
     """Yield a finding for the first quantized layer that each unquantized tensor meets."""
-    found = starved(ctx)
-    if not found:
-        return
-    edit = ctx.edits()
-    context = ctx.facts.context
-    files = {context.span.path, *([context.prepared.path] if context.prepared is not None else [])}
-    if expects_failure(edit, ctx.facts) or any(edit.file_matches(path, _FEEDS_QUANTIZED) for path in files):
-        return
-    if ctx.facts.context.assumed and runs_elsewhere(ctx, edit, ctx.facts):
-        return
-    for call in found:
+    for call in never_quantized(ctx):
         layer = ctx.facts.submodules[call.owner or 0].path
         error = call.alternatives[0].raises
         message = Message.of("missing-quantstub", layer=layer, error=error)
