@@ -21,6 +21,8 @@ from qlsp.diagnostics import Severity
 WORKFLOWS = ("auto", "eager", "fx", "pt2e", "horizon")
 MODES = ("auto", "ptq", "qat")
 FAIL_ON = tuple(severity.value for severity in Severity)
+NOT_CHECKED = frozenset({"QL001", "QL003"})
+"""Rules whose findings say that something could not be checked: no ``select`` leaves them out."""
 
 DEFAULT_EXCLUDE = (
     "__pycache__",
@@ -518,9 +520,9 @@ def selected(config: Config, rule: RuleIdentity, path: str | None = None) -> boo
     """Is the rule switched on, for every file or for this one?
 
     The most exact selector decides; ``ignore`` wins a tie. A preview rule needs ``preview``, or its own code
-    or name.
+    or name. What says that something was not checked is on unless it is ignored.
     """
-    chosen = _strength((*config.select, *config.extend_select), rule)
+    chosen = max(_strength((*config.select, *config.extend_select), rule), rule.code in NOT_CHECKED)
     if chosen <= _strength(config.ignore, rule) or severity_of(config, rule, Severity.ERROR) is None:
         return False
     if rule.preview and not config.preview and chosen < len(rule.code):

@@ -2,7 +2,8 @@
 
 ``fix_texts`` is pure; ``fix_source`` does it for one text; ``fix_files`` writes the result. In a round the fixes
 are taken in the order of their findings (file, start of the span, code); one that touches an edit taken before
-waits for the next round. A fix whose result does not parse is an error of ours: it is dropped and reported.
+waits for the next round. Unsafe ones come when no safe one is left: what they tie, for example, is what the safe
+ones have made of the scales. A fix whose result does not parse is an error of ours: it is dropped and reported.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ def fix_texts(
     seen = {_state(current)}
     settled = False
     for _ in range(MAX_ROUNDS):
-        chosen = [one for one in choose(result.diagnostics, configs, unsafe) if _key(one) not in refused]
+        chosen: list[Applied] = []
+        for also_unsafe in (False, True) if unsafe else (False,):
+            options = choose(result.diagnostics, configs, also_unsafe)
+            chosen = chosen or [one for one in options if _key(one) not in refused]
         if not chosen:
             settled = True
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,17 +21,18 @@ KINDS: list[types.CodeActionKind | str] = [types.CodeActionKind.QuickFix, FIX_AL
 
 
 class Moved(Exception):
-    """The document is no longer the version that an action was made for."""
+    """A document that an action is about is another version by now, or its finding is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which action: what is kept in ``data`` while the edit is not asked for."""
+    """Which action: what is kept in ``data`` while the edit is not asked for. ``finding`` is the ``identity`` of
+    its finding: a change of another document may change findings and fixes, but not this document's version."""
 
     uri: str
     version: int
     action: str
-    finding: int = 0
+    finding: str = ""
     fix: int = 0
 
     def as_data(self) -> dict[str, Any]:
@@ -46,11 +48,21 @@ class Choice:
         values = data if isinstance(data, Mapping) else vars(data) if hasattr(data, "__dict__") else {}
         return cls(
             str(values.get("uri", "")),
-            int(values.get("version", -1)),
+            _number(values.get("version")),
             str(values.get("action", "")),
-            int(values.get("finding", 0)),
-            int(values.get("fix", 0)),
+            str(values.get("finding", "")),
+            _number(values.get("fix")),
         )
+
+
+def _number(value: object) -> int:
+    """A number as it comes from a client, as an integer or, of another client's making, as a float."""
+    return int(value) if isinstance(value, (int, float)) else -1
+
+
+def identity(finding: Diagnostic) -> str:
+    """Equal for findings that say the same about the same place and have the same fixes."""
+    return hashlib.blake2b(repr(finding).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def wanted(kind: str, only: Sequence[str] | None) -> bool:
@@ -72,7 +84,7 @@ def actions(converter: Converter, span: Span, only: Sequence[str] | None) -> lis
 
 
 def _quick_fixes(converter: Converter, number: int, finding: Diagnostic) -> Iterator[types.CodeAction]:
-    about = converter.diagnostic(number)
+    about, name = converter.diagnostic(number), identity(finding)
     kind = types.CodeActionKind.QuickFix
     applicable = [each for each in finding.fixes if each.applicability is not Applicability.DISPLAY]
     for position, fix in enumerate(finding.fixes):
@@ -83,16 +95,15 @@ def _quick_fixes(converter: Converter, number: int, finding: Diagnostic) -> Iter
                 disabled = types.CodeActionDisabled(reason)
                 yield types.CodeAction(title, kind=kind, diagnostics=[about], disabled=disabled)
             continue
-        choice = _choice(converter, "fix", number, position)
+        choice = _choice(converter, "fix", name, position)
         action = _action(converter, title, kind, choice)
         action.diagnostics = [about]
         action.is_preferred = fix is applicable[0] and fix.applicability is Applicability.SAFE or None
         yield action
     if finding.code in NEVER_HIDDEN:
         return
-    ignore = _action(
-        converter, f"Ignore {finding.code} on this line", kind, _choice(converter, "ignore", number)
-    )
+    choice = _choice(converter, "ignore", name)
+    ignore = _action(converter, f"Ignore {finding.code} on this line", kind, choice)
     ignore.diagnostics = [about]
     yield ignore
 
@@ -105,7 +116,7 @@ def fix_title(fix: Fix, locale: str) -> str:
     return title
 
 
-def _choice(converter: Converter, action: str, finding: int = 0, fix: int = 0) -> Choice:
+def _choice(converter: Converter, action: str, finding: str = "", fix: int = 0) -> Choice:
     document = converter.analysed.document
     return Choice(document.uri, document.file.version, action, finding, fix)
 
@@ -121,15 +132,17 @@ def _action(converter: Converter, title: str, kind: str, choice: Choice) -> type
 
 
 def edit(converter: Converter, choice: Choice) -> types.WorkspaceEdit | None:
-    """The edit of an action; raises ``Moved`` if the document is another version by now."""
+    """The edit of an action; raises ``Moved`` if the document is another version or the finding is gone."""
     document, findings = converter.analysed.document, converter.analysed.findings
-    if choice.version != document.file.version or choice.finding >= max(1, len(findings)):
+    number = next((n for n, each in enumerate(findings) if identity(each) == choice.finding), None)
+    if choice.version != document.file.version or number is None:
         raise Moved
-    match choice.action:
-        case "ignore":
-            return converter.workspace_edit(ignore_edits(converter, choice.finding))
-        case _:
-            return converter.workspace_edit(findings[choice.finding].fixes[choice.fix].edits)
+    if choice.action == "ignore":
+        return converter.workspace_edit(ignore_edits(converter, number))
+    fixes = findings[number].fixes
+    if choice.action != "fix" or not 0 <= choice.fix < len(fixes):
+        raise Moved
+    return converter.workspace_edit(fixes[choice.fix].edits)
 
 
 def ignore_edits(converter: Converter, number: int) -> list[Edit]:

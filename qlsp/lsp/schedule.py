@@ -120,6 +120,11 @@ class Schedule:
             await self._settled.wait()
         return self._analysed.get(uri)
 
+    def current(self) -> bool:
+        """Does every analysis belong to the present version of its document?"""
+        pairs = [(document, self._analysed.get(uri)) for uri, document in self.documents.items()]
+        return all(found is not None and found.document.file.version == each.file.version for each, found in pairs)
+
     # The worker
 
     def start(self) -> None:

@@ -96,13 +96,20 @@ class Server(LanguageServer):
         return analysed if analysed.document.file.version == document.file.version else None
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        """Make the edit of an action; raises ``Moved`` if the document is another version by now."""
+        """Make the edit of an action; raises ``Moved`` if a document it is about is another version by now.
+
+        An edit may reach into other documents, so that it waits for the analysis of all of them as they are.
+        """
         choice = actions.Choice.of(action.data)
-        analysed = self.unmoved(choice)
+        self.unmoved(choice)
         if choice.action == actions.FIX_ALL:
             edits = await self.schedule.fixed_all(choice.uri)
             action.edit = self.converter(self.unmoved(choice)).workspace_edit(edits)
         else:
+            await self.schedule.settled(choice.uri)
+            analysed = self.unmoved(choice)
+            if not self.schedule.current():
+                raise actions.Moved
             action.edit = actions.edit(self.converter(analysed), choice)
         return action
 
@@ -278,14 +285,17 @@ def create() -> Server:
         found = actions.actions(ls.converter(analysed), span, params.context.only)
         if ls.client.lazy_edits:
             return found
-        return [await ls.resolve(each) if each.data is not None else each for each in found]
+        try:
+            return [await ls.resolve(each) if each.data is not None else each for each in found]
+        except actions.Moved:
+            raise _moved() from None
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     async def resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
         try:
             return await ls.resolve(action)
         except actions.Moved:
-            raise JsonRpcException("the document has changed since", CONTENT_MODIFIED) from None
+            raise _moved() from None
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
@@ -297,6 +307,10 @@ def create() -> Server:
         return convert.hover(ls.client, analysed, ls.schedule.rules, document, offset)
 
     return server
+
+
+def _moved() -> JsonRpcException:
+    return JsonRpcException("the document has changed since", CONTENT_MODIFIED)
 
 
 def _add_pull(server: Server) -> None:

@@ -85,6 +85,8 @@ MESSAGES: dict[str, str] = {
     "fix-doubt-children": "code in view lists the children of models, and this adds one",
     "fix-doubt-attributes": "code in view makes objects or sets attributes in a way of its own",
     "fix-doubt-later-cat": "a later `{spelling}` mixes scales and would take the new one; it has no certain fix",
+    "fix-doubt-fused": "fusing renames the parameters, and code in view handles checkpoints",
+    "fix-doubt-registers": "if the value is a module or a parameter, its names in checkpoints change",
     "fix-doubt-checkpoint": "code in view loads a checkpoint after prepare, and its keys change",
     # quantstub-reused
     "quantstub-reused": (

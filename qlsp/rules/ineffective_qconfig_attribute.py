@@ -31,7 +31,8 @@ one scale is one module that sees all of them: `FloatFunctional.cat` for a conca
         return prepare(net)
 
 ## Fix safety
-The fix deletes the statement; `pass` stays where the block would be empty.
+The fix deletes the statement; `pass` stays where the block would be empty. It is unsafe where the value is a name:
+a module or parameter assigned to an attribute of a module is registered, under a name of its own in the checkpoint.
 
 ## When it is silent
 Objects of unknown class, and files or classes that read an attribute of that name themselves.
@@ -43,7 +44,7 @@ import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import StrayAttribute
-from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
+from qlsp.diagnostics import Fix, Message, NoFix, Severity
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 
 META = RuleMeta(code="QL106", name="ineffective-qconfig-attribute", severity=Severity.WARNING, since="0.1", fix="safe")
@@ -64,11 +65,18 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     text = edit.text(finding.span)
     if not (_ASSIGNMENT.fullmatch(text) or _SETATTR.fullmatch(text)):
         raise NoFix("a statement that does more")
+    from qlsp.rules._rewrites import Doubts
+
+    doubts = Doubts()
+    if not _CONSTANT.search(text):
+        doubts.add(Message.of("fix-doubt-registers"))
     edit.delete_statement(finding.span)
-    yield edit.fix(Message.of("fix-delete"), Message.of("fix-delete-stray-reason"), Applicability.SAFE)
+    yield doubts.fix(edit, Message.of("fix-delete"), Message.of("fix-delete-stray-reason"))
 
 
 _PLAIN = r"(?:[\w.]+|[\"'][^\"']*[\"'])"
 _TARGET = r"[\w.\[\]\"']+\.share_(?:observation|observer|qconfig)\s*"
 _ASSIGNMENT = re.compile(rf"(?:{_TARGET}=\s*)+{_PLAIN}")
+_CONSTANT = re.compile(r"[=,]\s*(?:True|False|None|\d[\w.]*|[\"'][^\"']*[\"'])\s*,?\s*\)?\Z")
+"""Text that ends in a constant, as the value."""
 _SETATTR = re.compile(rf"setattr\(\s*[\w.]+\s*,\s*[\"']share_\w+[\"']\s*,\s*{_PLAIN}\s*,?\s*\)")

@@ -40,7 +40,9 @@ quantized, and neither an exception nor a warning says so.
 
 ## Fix safety
 The fix adds `inplace=True`, so that the model the code goes on with is the one that is prepared or converted. In FX
-graph mode it binds the result to the name of the model, if that name is local.
+graph mode it binds the result to the name of the model, if that name is local. It is unsafe where a checkpoint is
+loaded behind `prepare`, and for `fuse_modules` and `fuse_fx` where the code handles a `state_dict`: the names of the
+parameters and buffers are then others.
 
 ## When it is silent
 `inplace` is True or not known, the result is used, or a test expects the call to fail.
@@ -48,10 +50,11 @@ graph mode it binds the result to the name of the model, if that name is local.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from qlsp.analysis.facts import LifecycleCall
-from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
+from qlsp.diagnostics import Fix, Message, NoFix, Severity
 from qlsp.rules._life import call_of, calls
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 from qlsp.values.workflow import Stage, Workflow
@@ -87,13 +90,22 @@ def _thrown_away(call: LifecycleCall) -> bool:
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     """Work in place where the call can; bind the result to the name of the model where it cannot."""
     call = call_of(ctx, finding)
-    edit = ctx.edits()
+    from qlsp.rules._rewrites import Doubts
+
+    edit, doubts = ctx.edits(), Doubts()
+    if edit.loads_prepared():
+        doubts.add(Message.of("fix-doubt-checkpoint"))
+    elif call.row.stage is Stage.FUSE and edit.matches(_STATE_DICT):
+        doubts.add(Message.of("fix-doubt-fused"))
     if "inplace" in call.row.params:
         edit.set_argument(call.span, call.row.params.index("inplace"), "inplace", "True")
-        yield edit.fix(Message.of("fix-inplace"), Message.of("fix-inplace-reason"), Applicability.SAFE)
+        yield doubts.fix(edit, Message.of("fix-inplace"), Message.of("fix-inplace-reason"))
         return
     if not call.model or "." in call.model or not call.ignored or not edit.may_rebind(call.span, call.model):
         raise NoFix("not a local name, or one that others share")
     edit.wrap(call.statement, f"{call.model} = ", "")
     title = Message.of("fix-rebind", model=call.model)
-    yield edit.fix(title, Message.of("fix-rebind-reason"), Applicability.SAFE)
+    yield doubts.fix(edit, title, Message.of("fix-rebind-reason"))
+
+
+_STATE_DICT = re.compile(r"\b(?:load_)?state_dict\b")

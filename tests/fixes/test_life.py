@@ -47,6 +47,36 @@ def test_result_ignored_works_in_place(before: str, after: str) -> None:
     assert fixed(code, SAFE) == f"def run(net):\n    {after}\n    return net\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tq.prepare(net)\n    net.load_state_dict(state)", "tq.prepare(net, inplace=True)"),
+        ("net.load_state_dict(state)\n    tq.fuse_modules(net, names)", "tq.fuse_modules(net, names, inplace=True)"),
+        ("tq.fuse_modules(net, names)\n    save(net.state_dict())", "tq.fuse_modules(net, names, inplace=True)"),
+    ],
+)
+def test_result_ignored_is_unsafe_where_checkpoints_have_the_names(before: str, after: str) -> None:
+    code = f"def run(net, state, names):\n    {before}\n    return net\n"
+    wanted = code.replace(after.replace(", inplace=True", ""), after)
+    assert (fixed(code, SAFE), fixed(code, UNSAFE)) == (None, wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "applicability"),
+    [("True", SAFE), ("None", SAFE), ("'all'", SAFE), ("0", SAFE), ("self.b", UNSAFE), ("share", UNSAFE)],
+)
+def test_an_attribute_that_may_register_a_module(value: str, applicability: Applicability) -> None:
+    code = f"""\
+    class Net(nn.Module):
+        def __init__(self, share):
+            super().__init__()
+            self.a = nn.Conv2d(3, 3, 1)
+            self.b = nn.Conv2d(3, 3, 1)
+            self.a.share_observer = {value}
+    """
+    assert fixed(code, applicability) == dedent(code).replace(f"        self.a.share_observer = {value}\n", "")
+
+
 def test_result_ignored_binds_in_fx() -> None:
     code = """\
     from torch.ao.quantization.quantize_fx import prepare_fx

@@ -123,6 +123,75 @@ async def test_resolve_refuses_a_moved_version(editor: Editor, tmp_path: Path) -
     assert getattr(refused.value, "code", None) == -32801
 
 
+JOIN = """\
+class Join(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.left = nn.Conv2d(c, 4, 1)
+        self.right = nn.Conv2d(c, 4, 3, padding=1)
+
+    def forward(self, x):
+        return torch.cat([self.left(x), self.right(x)], dim=1)
+
+
+"""
+USER = """\
+import torch.ao.quantization as tq
+from blocks import Join
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant = QuantStub()
+        self.join = Join(3)
+        self.dequant = DeQuantStub()
+
+    def forward(self, x):
+        return self.dequant(self.join(self.quant(x)))
+
+
+def main():
+    net = Net().eval()
+    net.qconfig = tq.get_default_qconfig("x86")
+    net = tq.prepare(net)
+    net(torch.rand(1, 3, 8, 8))
+    return tq.convert(net)
+"""
+
+
+async def test_resolve_refuses_edits_of_another_document_that_moved(editor: Editor, tmp_path: Path) -> None:
+    user = editor.open(tmp_path / "net.py", models.HEAD + USER)
+    block = editor.open(tmp_path / "blocks.py", models.HEAD + JOIN)
+    await user.diagnostics()
+    (found,) = await block.diagnostics()
+    tie = next(each for each in await block.actions(found.range) if each.title.startswith("Tie "))
+    if tie.edit is not None:
+        return
+    user.type("# one\n# two\n" + user.text)
+    with pytest.raises(Exception, match="has changed"):
+        await editor.client.code_action_resolve_async(tie)
+    again = next(each for each in await block.actions(found.range) if each.title.startswith("Tie "))
+    await block.apply(again)
+    assert "net = tq.prepare(net)\n    net.join.right." in user.text
+
+
+async def test_an_action_is_about_its_own_finding(editor: Editor, tmp_path: Path) -> None:
+    """Another document may take away the first of two findings, and this one stays as it is."""
+    user = editor.open(tmp_path / "net.py", models.HEAD + USER.replace("import Join", "import Join, Other"))
+    block = editor.open(tmp_path / "blocks.py", models.HEAD + JOIN + JOIN.replace("Join", "Other"))
+    user.type(user.text.replace("self.join = Join(3)", "self.join = nn.Sequential(Join(3), Other(8))"))
+    await user.diagnostics()
+    first, second = await block.diagnostics()
+    ignore = next(each for each in await block.actions(first.range) if each.title.startswith("Ignore "))
+    user.type(user.text.replace("Join(3), Other(8)", "nn.ReLU(), Other(3)"))
+    await user.diagnostics()
+    assert [each.range for each in await block.diagnostics()] == [second.range]
+    if ignore.edit is None:
+        with pytest.raises(Exception, match="has changed"):
+            await editor.client.code_action_resolve_async(ignore)
+
+
 async def test_two_files_see_each_other_unsaved(editor: Editor, tmp_path: Path) -> None:
     block = editor.open(
         tmp_path / "blocks.py",

@@ -214,6 +214,21 @@ def test_selection(config: Config, on: bool) -> None:
     assert selected(config, CAT) is on
 
 
+@pytest.mark.parametrize(
+    ("config", "on"),
+    [
+        (Config(select=("QL1",)), True),
+        (Config(select=()), True),
+        (Config(select=("QL1",), ignore=("QL001",)), False),
+        (Config(ignore=("QL0",)), False),
+        (Config(select=("QL1",), severity={"QL001": "off"}), False),
+        (Config(select=("QL1",), per_file_ignores={"*": ("QL0",)}), False),
+    ],
+)
+def test_what_could_not_be_checked_is_said_unless_ignored(config: Config, on: bool) -> None:
+    assert selected(config, Meta("QL001", "syntax-error"), "net.py") is on
+
+
 def test_preview_rules_need_a_word() -> None:
     assert not selected(Config(), PREVIEW)
     assert not selected(Config(select=("QL1",)), PREVIEW)

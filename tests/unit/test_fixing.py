@@ -78,6 +78,54 @@ def test_fixes_that_meet_wait_for_the_next_round() -> None:
     assert text.count("import FloatFunctional") == 1
 
 
+CHAIN = """\
+import torch
+import torch.ao.quantization as tq
+from torch import nn
+
+
+def join(maps, *, axis):
+    return torch.cat(maps, dim=axis)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Conv2d(3, 4, 1)
+        self.two = nn.Conv2d(3, 4, 1)
+
+    def forward(self, x):
+        return torch.cat([self.one(x), self.two(x)], 1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant = tq.QuantStub()
+        self.block = Block()
+        self.up = nn.Conv2d(8, 8, 1)
+        self.dequant = tq.DeQuantStub()
+
+    def forward(self, x):
+        y = self.block(self.quant(x))
+        return self.dequant(join([y, self.up(y)], axis=1))
+
+
+def main():
+    net = Net().eval()
+    net.qconfig = tq.get_default_qconfig("x86")
+    net = tq.prepare(net)
+    net(torch.rand(1, 3, 8, 8))
+    return tq.convert(net)
+"""
+
+
+def test_unsafe_fixes_see_what_the_safe_ones_made() -> None:
+    fixed = fix_source(CHAIN, "net.py", Config(), unsafe=True)
+    assert fixed.settled and fixed.after.diagnostics == ()
+    assert "net.up.activation_post_process = net.block.cat.activation_post_process" in fixed.texts["net.py"]
+
+
 @pytest.mark.parametrize(
     ("change", "restore"),
     [
