@@ -300,7 +300,9 @@ class Operators(Expressions):
         parts: list[object] = []
         for name, argument in sorted(bound.items()):
             if name in row.tensors or name == row.sequence:
-                if isinstance(argument.value, Const) and argument.value.value is not None:
+                if isinstance(argument.value, Symbol) or (
+                    isinstance(argument.value, Const) and argument.value.value is not None
+                ):
                     parts.append((name, self.key_of(argument.value, state)))
                 continue
             parts.append((name, self.key_of(argument.value, state)))

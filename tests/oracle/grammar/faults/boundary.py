@@ -110,7 +110,7 @@ def _outside(name: str, *lines: str) -> None:
 _outside("softmax outside", "for batch in batches:", "    torch.softmax(converted(*batch), dim=1)")
 _outside("loss outside", "for batch in batches:", "    out = converted(*batch)", "    F.mse_loss(out, torch.zeros(1))")
 _outside("numpy outside", "results = [converted(*batch).numpy() for batch in batches]")
-_outside("argmax outside", "out = converted(*batches[0])", "print(out.argmax(1))")
+_outside("argmax outside", "out = converted(*batches[0])", "labels = out.argmax(1)")
 
 # -- QL205: a quantized module after the stub ---------------------------------------------------------------
 
