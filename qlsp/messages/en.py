@@ -332,6 +332,17 @@ MESSAGES: dict[str, str] = {
     "fix-own-module-reason": (
         "the float output stays the same, but the model has one module more, and prepared checkpoints get new keys"
     ),
+    # missing-fuse
+    "missing-fuse": (
+        "The model is prepared, but nothing fuses {groups}: each step rounds on its own. Measured for conv, bn and"
+        " relu: 37.1 dB, against 40.2 dB fused. Call `fuse_modules` (for training `fuse_modules_qat`) before prepare."
+    ),
+    "missing-fuse-raises": (
+        "The model is prepared, but nothing fuses {groups}: there is no quantized BatchNorm1d, so the converted model"
+        " raises `Could not run 'aten::native_batch_norm' with arguments from the 'QuantizedCPU' backend`."
+    ),
+    "fix-fuse": "Fuse the modules before prepare",
+    "fix-fuse-reason": "names in checkpoints change, and folding a BatchNorm changes the float output by rounding",
     # fuse-args
     "fuse-args": (
         "The model has no `{name}`, so `{call}` raises an AttributeError. It has {names} there."

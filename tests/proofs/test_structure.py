@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from examples import example, rule_named
 from mdtest import Case, cases_of
 from scoring import configuration
 from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub, fuse_modules
 from under_torch import loaded, quantize, quiet, run
 
 from qlsp.engine import check
@@ -77,3 +79,31 @@ def test_fusing_changes_the_float_model(case: Case, tmp_path: Path, monkeypatch:
 
 def _flat(value: torch.Tensor | tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else list(value)
+
+
+class Normed(nn.Module):
+    """A convolution of one dimension with a BatchNorm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+        self.conv, self.bn = nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dequant(self.bn(self.conv(self.quant(x))))
+
+
+def test_a_batchnorm1d_runs_only_when_it_is_fused() -> None:
+    batch = (torch.randn(2, 3, 16),)
+    with pytest.raises(NotImplementedError, match="aten::native_batch_norm"):
+        quantize(Normed(), [batch])(*batch)
+    quantize(fuse_modules(Normed().eval(), [["conv", "bn"]]), [batch])(*batch)
+
+
+def test_the_fix_of_missing_fuse_runs(tmp_path: Path) -> None:
+    bad = example(rule_named("missing-fuse"), "Bad")
+    assert bad is not None
+    fixed = fix_texts(["bad.py"], configuration(), {"bad.py": bad}, True)
+    assert not fixed.after.diagnostics
+    with loaded({"bad.py": fixed.after.sources["bad.py"].text}, tmp_path.resolve()) as module:
+        assert type(module.net.bn) is nn.Identity
