@@ -174,6 +174,11 @@ class ModuleModel:
         """Modules imported with a star."""
         return [binding.target for binding in self._bindings if binding.name == "*"]
 
+    @property
+    def imported(self) -> list[str]:
+        """Everything that some import names, in a ``try`` and its ``except`` too."""
+        return [binding.target for binding in self._bindings]
+
     @cached_property
     def _bindings(self) -> list[_Binding]:
         found = []

@@ -21,8 +21,9 @@ from qlsp.values.workflow import Mode, Stage, Workflow
 
 ENTRY_WORDS = ("quant", "Quant", "qconfig")
 
-VENDORS = frozenset({"horizon_plugin_pytorch"})
-"""Packages with a front end of their own: torch's eager rules do not hold for a model that uses them."""
+VENDOR = re.compile(r"\w+_plugin_pytorch")
+"""Packages with a front end of their own, Horizon's plugin and its renamed copies: torch's eager rules do not hold for
+a model that uses them."""
 
 SETS_OBSERVER = re.compile(r"\bactivation_post_process(?:\s*=[^=]|['\"]\s*,)")
 """Text that gives a module an observer by hand."""
@@ -100,6 +101,7 @@ Run = tuple[str, Callable[[], Facts]]
 
 def judge(views: Sequence[View]) -> Iterator[Run]:
     """Every root of the files; what one file does with a class counts in all of them."""
+    _spread_vendors(views)
     _without_parts(views)
     _class_roots(views)
     yield from _runs(views)
@@ -151,7 +153,7 @@ def _front_end(view: View, candidate: Candidate) -> Workflow:
         return Workflow.NONE
     if view.settings.workflow is not None:
         return view.settings.workflow
-    if _uses_vendor(view.machine, view.module):
+    if view.machine.script.vendor or _has_vendor_parts(view.machine, candidate):
         return Workflow.HORIZON
     return candidate.workflow
 
@@ -181,8 +183,34 @@ def _qconfig_modes(machine: Interpreter, candidate: Candidate) -> set[Mode]:
 
 
 def _uses_vendor(machine: Interpreter, module: ModuleModel) -> bool:
-    names = map(machine.backend.canonical, module.imports.values())
-    return any(name.partition(".")[0] in VENDORS for name in names)
+    names = map(machine.backend.canonical, module.imported)
+    return any(VENDOR.fullmatch(name.partition(".")[0]) for name in names)
+
+
+def _spread_vendors(views: Sequence[View]) -> None:
+    """A package that uses a vendor's plugin somewhere is written for it, also in files that import torch alone."""
+    packages = {_package(view.module) for view in views if view.machine.script.vendor} - {None}
+    for view in views:
+        if _package(view.module) in packages:
+            view.machine.script.vendor = True
+
+
+def _package(module: ModuleModel) -> str | None:
+    """The top-level package of a file, None for a script of its own."""
+    top, dot, _ = module.name.partition(".")
+    return top if dot or module.is_package else None
+
+
+def _has_vendor_parts(machine: Interpreter, candidate: Candidate) -> bool:
+    """Is a module of the model of a class whose file, or that of a base, uses a vendor's plugin?"""
+    classes = set()
+    for oid in {candidate.root.oid, *machine.submodules_of(candidate.root, candidate.state)}:
+        instance = machine.instance(candidate.state, Ref(oid))
+        if instance is not None and isinstance(instance.cls, ClassValue):
+            classes.add(instance.cls)
+    bases = [each for cls in classes for each in machine.mro(cls) if isinstance(each, ClassModel)]
+    modules = {id(each.module): each.module for each in bases}
+    return any(_uses_vendor(machine, module) for module in modules.values())
 
 
 def _class_name(cls: ClassValue | Symbol) -> str:
