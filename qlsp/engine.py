@@ -38,7 +38,7 @@ from qlsp.identity import Identity
 from qlsp.notebook import rewritten
 from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
-from qlsp.rules.api import Finding, Rule, RuleContext, all_rules
+from qlsp.rules.api import Finding, Rule, RuleContext, all_rules, certain
 from qlsp.statistics import Statistics, collect
 from qlsp.syntax.edits import CodeView, EditBuilder
 from qlsp.text import LineIndex, Place, Source, SourceError, Span
@@ -439,7 +439,7 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
             backend = configs.of(facts.context.span.path).qconfig_backend
             context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend)
             try:
-                for each in rule.check(context):
+                for each in certain(facts, list(rule.check(context))):
                     found.append(_found(analysis, rule, context, each))
             except Exception as error:
                 crashed = True

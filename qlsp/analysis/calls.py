@@ -80,15 +80,20 @@ class Calls(Objects):
         saved = self.path
         span = self.span(node)
         key = self.number(("callee", span, saved))
+        followed: dict[int, Guard] = {}
         for number, (guard, option) in enumerate(function.options):
             if exclusive(guard, base):
                 continue
+            if not isinstance(option, Const):
+                followed[number] = guard
             arm = state.fork(*guard, (key, number))
             self.path = (*saved, (span, number))
             value = self.call(option, arguments, node, arm)
             values.append((arm.guard - base, value))
             outcomes.append(arm)
         self.path = saved
+        if self.facts is not None and not self.muted and all(followed.values()):
+            self.facts.callees[(span, saved)] = frozenset(followed)
         self.adopt(state, outcomes, base)
         return choice(values) if values else Unknown("no alternative is left")
 
@@ -211,6 +216,8 @@ class Calls(Objects):
             name = parameter.name.value
             if name in named:
                 state.names[name] = named.pop(name)
+            elif arguments.open:
+                state.names[name] = Unknown(f"argument '{name}' of an open call")
             else:
                 state.names[name] = self._default(parameter, state)
         if parameters.star_kwarg is not None:

@@ -231,7 +231,8 @@ class Facts:
     a ``list``, ``tuple``, ``dict``, ``None`` or ``number``. ``inputs`` are the tensors that forward gets, ``strays``
     the modules that convert does not find. ``ties`` are the modules that code in view gives an observer by hand after
     prepare: equal keys for one observer, None for one that is not known. ``tied`` says that code in view does so for
-    models like this one, nobody knows which. ``evaluated`` are the calls that were reached.
+    models like this one, nobody knows which. ``evaluated`` are the calls that were reached. ``callees``:
+    where a branch decided what is called, the numbers (in the call path) of the alternatives that may be.
     """
 
     context: Context
@@ -251,6 +252,7 @@ class Facts:
     fusable: list[Fusable] = field(default_factory=list)
     tied: bool = False
     evaluated: set[SpanId] = field(default_factory=set)
+    callees: dict[tuple[SpanId, CallPath], frozenset[int]] = field(default_factory=dict)
 
 
 class QconfigState(str, Enum):

@@ -279,7 +279,7 @@ class Interpreter(Fusing):
         self.begin_budget()
         self.begin_entry()
         try:
-            value = self.instantiate(cls, Arguments(), None, state)
+            value = self.instantiate(cls, Arguments(more=True), None, state)
         except LIMITS:
             return None
         finally:
@@ -298,7 +298,7 @@ class Interpreter(Fusing):
                 continue
             cls = self.eval(hint, state)
             if isinstance(cls, ClassValue) and self.is_model_class(cls):
-                value = self.instantiate(cls, Arguments(), None, state)
+                value = self.instantiate(cls, Arguments(more=True), None, state)
                 self.outside |= self._reach(value, state)
                 arguments.keywords[parameter.name.value] = Argument(value)
         return arguments

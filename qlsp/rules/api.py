@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts, ScriptFacts
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
-from qlsp.values.value import SpanId
+from qlsp.values.value import CallPath, SpanId
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder
@@ -81,6 +81,37 @@ class RuleContext:
 def assumption(ctx: RuleContext) -> Message | None:
     """What a finding takes for granted where no life-cycle call names the front end."""
     return Message.of("assuming-eager") if ctx.facts.context.assumed else None
+
+
+def certain(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of a rule without those in one alternative of a callee, of which another one has none: a call is
+    wrong if every alternative of what it calls is."""
+    kept = list(findings)
+    while facts.callees:
+        wrong = {path[:end] for path in map(_path, kept) for end in range(1, len(path) + 1)}
+        left = [each for each in kept if _everywhere(facts, _path(each), wrong)]
+        if len(left) == len(kept):
+            break
+        kept = left
+    return kept
+
+
+def _everywhere(facts: Facts, path: CallPath, wrong: set[CallPath]) -> bool:
+    """Is there a finding in every alternative of each callee on the way to a call?"""
+    return all(
+        (*path[:step], (span, number)) in wrong
+        for step, (span, _) in enumerate(path)
+        for number in facts.callees.get((span, path[:step]), ())
+    )
+
+
+def _path(finding: Finding) -> CallPath:
+    """The path of the call that a finding is about."""
+    match finding.subject:
+        case (SpanId(), tuple(path)):
+            return path
+        case _:
+            return ()
 
 
 CheckFunction = Callable[[RuleContext], Iterator[Finding]]
