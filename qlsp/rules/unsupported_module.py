@@ -60,7 +60,8 @@ A module that an observer or convert would touch gets `qconfig = None`.
 
 ## When it is silent
 On unknown inputs, on modules that have a quantized class or kernel (Hardswish, ELU, LayerNorm, GELU, Sigmoid, LSTM),
-on MultiheadAttention where the mode is not known to be training, and on BatchNorm1d, which is a matter of fusing.
+on MultiheadAttention where the mode is not known to be training, and on a BatchNorm1d behind a layer
+that it can be fused with (`missing-fuse`).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ META = RuleMeta(
 )
 
 FUSED = frozenset(("batch_norm1d",))
-"""Raises unless it is fused (missing-fuse)."""
+"""Raises unless it is fused (missing-fuse), where there is a layer before it to fuse it with."""
 
 WRONG = "prelu"
 """The operator whose quantized kernel is wrong."""
@@ -99,9 +100,12 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     """Yield a finding for each call of a module that cannot be quantized."""
     if ctx.facts.context.workflow is not Workflow.EAGER:
         return
+    fusable = {owner for each in ctx.facts.fusable for owner in each.owners}
     for call in ctx.facts.op_calls.values():
         layer = ctx.facts.submodules.get(call.owner) if call.owner is not None else None
-        if layer is None or call.alias or call.spec.op in FUSED or call.spec.op.startswith(BY_QCONFIG):
+        if layer is None or call.alias or call.spec.op.startswith(BY_QCONFIG):
+            continue
+        if call.spec.op in FUSED and (ctx.facts.context.prepared is None or call.owner in fusable):
             continue
         if call.spec.op == WRONG:
             yield from _prelu(ctx, call, layer)
