@@ -135,7 +135,8 @@ class Calls(Objects):
             self.path = (*saved_path, (self.span(node), -1))
         frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
         caller = saved_frame.builder if saved_frame is not None else None
-        frame.builder = model.owner.span if model.owner is not None else caller
+        of_object = model.owner is not None and receiver is not None and not isinstance(receiver, ClassValue)
+        frame.builder = model.owner.span if of_object and model.owner is not None else caller
         if saved_frame is not None and self.closure_frames.get(function.closure) is saved_frame:
             self.closures[function.closure].update(saved_names)
         self.frame = frame
