@@ -63,12 +63,14 @@ class NoFix(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One atomic rewrite: all of its edits or none."""
+    """One atomic rewrite: all of its edits or none. ``last``: it rests on what the rest of the code does to scales, so
+    it is made alone, when no other fix is left."""
 
     title: Message
     applicability: Applicability
     reason: Message
     edits: tuple[Edit, ...]
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

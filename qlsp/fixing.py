@@ -110,7 +110,8 @@ def fix_texts(
         chosen: list[Applied] = []
         for also_unsafe in (False, True) if unsafe else (False,):
             options = choose(result.diagnostics, configs, also_unsafe)
-            chosen = chosen or [one for one in options if _key(one) not in refused]
+            options = [one for one in options if _key(one) not in refused]
+            chosen = chosen or [one for one in options if not one.fix.last] or options[:1]
         if not chosen:
             settled = True
             break

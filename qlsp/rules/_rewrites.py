@@ -497,7 +497,7 @@ def with_tied_observers(ctx: RuleContext, call: OpCall) -> Fix:
         for line in added:
             edit.insert_after(prepare, line)
     reason = Message.of("fix-cat-tied-reason")
-    return edit.fix(Message.of("fix-cat-tied"), reason, Applicability.UNSAFE)
+    return replace(edit.fix(Message.of("fix-cat-tied"), reason, Applicability.UNSAFE), last=True)
 
 
 def _contexts(ctx: RuleContext, call: OpCall) -> list[Facts]:

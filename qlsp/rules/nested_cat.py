@@ -111,9 +111,9 @@ def _inner(facts: Facts, outer: OpCall) -> OpCall | None:
         inner = _producer(facts, operand.value) if origin is not None else None
         if inner is None or not _joins(inner) or inner.span == outer.span:
             continue
-        alike = is_cat(inner) == is_cat(outer) and inner.path == outer.path and inner.guard == outer.guard
+        together = inner.path == outer.path and inner.guard == outer.guard
         known = _dim(inner) is not None and _dim(inner) == _dim(outer)
-        if alike and known and list(consumers(facts, inner)) == [outer] and not _returned(facts, inner):
+        if together and known and list(consumers(facts, inner)) == [outer] and not _returned(facts, inner):
             return inner
     return None
 

@@ -97,6 +97,8 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
         doubts.add(Message.of("fix-doubt-checkpoint"))
     elif call.row.stage is Stage.FUSE and edit.matches(_STATE_DICT):
         doubts.add(Message.of("fix-doubt-fused"))
+    if call.row.stage is Stage.FUSE and _fused_again(ctx, call):
+        raise NoFix("in place, another call would fuse the same modules a second time, which raises")
     if "inplace" in call.row.params:
         edit.set_argument(call.span, call.row.params.index("inplace"), "inplace", "True")
         yield doubts.fix(edit, Message.of("fix-inplace"), Message.of("fix-inplace-reason"))
@@ -106,6 +108,28 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     edit.wrap(call.statement, f"{call.model} = ", "")
     title = Message.of("fix-rebind", model=call.model)
     yield doubts.fix(edit, title, Message.of("fix-rebind-reason"))
+
+
+def _fused_again(ctx: RuleContext, call: LifecycleCall) -> bool:
+    """Does another call fuse modules that this one may fuse?"""
+    assert ctx.script is not None
+    others = [
+        each
+        for each in ctx.script.events
+        if isinstance(each, LifecycleCall)
+        and each.row.stage is Stage.FUSE
+        and each.span != call.span
+        and each.members & call.members
+    ]
+    own = _fused(call)
+    return any(own is None or (names := _fused(each)) is None or own & names for each in others)
+
+
+def _fused(call: LifecycleCall) -> frozenset[str] | None:
+    """The names that a call fuses, None where they are not written out."""
+    if call.fusion is None or not call.fusion.groups:
+        return None
+    return frozenset(name for group in call.fusion.groups for name in group.names)
 
 
 _STATE_DICT = re.compile(r"\b(?:load_)?state_dict\b")

@@ -77,6 +77,36 @@ def test_an_attribute_that_may_register_a_module(value: str, applicability: Appl
     assert fixed(code, applicability) == dedent(code).replace(f"        self.a.share_observer = {value}\n", "")
 
 
+FUSE = "tq.fuse_modules"
+CONVS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.bn1, self.b, self.bn, self.relu = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1), \
+            nn.BatchNorm2d(3), nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.bn(self.b(self.bn1(self.a(x)))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "is_fixed"),
+    [
+        (f"{FUSE}(net, [['b', 'bn']])", True),
+        (f"net = {FUSE}(net, [['a', 'bn1']])", False),
+        (f"{FUSE}(net, names)", False),
+        (f"{FUSE}(net, [['a', 'relu']])", False),
+    ],
+)
+def test_result_ignored_does_not_fuse_twice(second: str, is_fixed: bool) -> None:
+    body = f"    net = Net()\n    {FUSE}(net, [['a', 'bn1']])\n    {second}\n    return net\n"
+    code = f"{CONVS}\n\ndef run(names):\n{body}"
+    result = check(["test.py"], configuration(), {"test.py": HEAD + code})
+    first = next(item for item in result.diagnostics if item.code == "QL303")
+    assert bool(first.fixes) is is_fixed
+
+
 def test_result_ignored_binds_in_fx() -> None:
     code = """\
     from torch.ao.quantization.quantize_fx import prepare_fx

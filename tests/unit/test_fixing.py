@@ -128,6 +128,13 @@ def test_unsafe_fixes_come_after_the_safe_ones() -> None:
     assert kinds == sorted(kinds, key=lambda kind: kind is Applicability.UNSAFE)
 
 
+def test_a_fix_that_rests_on_the_others_comes_last_and_alone() -> None:
+    fixed = fix_source(CHAIN, "net.py", Config(), unsafe=True)
+    assert [item.code for item in fixed.after.diagnostics if item.fixes] == []
+    kinds = [one.fix.last for one in fixed.applied]
+    assert kinds == sorted(kinds)
+
+
 @pytest.mark.parametrize(
     ("change", "restore"),
     [
