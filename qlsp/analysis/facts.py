@@ -228,11 +228,12 @@ class Facts:
 
     ``submodules`` maps instance ids to what they are, ``aliases`` the instances that stand for a second name of
     another one. ``unread`` are the stub calls whose result is dropped, ``unfit`` those that certainly get no tensor:
-    a ``list``, ``tuple``, ``dict``, ``None`` or ``number``. ``inputs`` are the tensors that forward gets, ``strays``
-    the modules that convert does not find. ``ties`` are the modules that code in view gives an observer by hand after
-    prepare: equal keys for one observer, None for one that is not known. ``tied`` says that code in view does so for
-    models like this one, nobody knows which. ``evaluated`` are the calls that were reached. ``callees``:
-    where a branch decided what is called, the numbers (in the call path) of the alternatives that may be.
+    a ``list``, ``tuple``, ``dict``, ``None`` or ``number``; ``listed`` are the members of the lists and tuples.
+    ``inputs`` are the tensors that forward gets, ``strays`` the modules that convert does not find. ``ties`` are
+    the modules that code in view gives an observer by hand after prepare: equal keys for one observer, None for one
+    that is not known. ``tied`` says that code in view does so for models like this one, nobody knows which.
+    ``evaluated`` are the calls that were reached. ``callees``: where a branch decided what is called, the numbers
+    (in the call path) of the alternatives that may be.
     """
 
     context: Context
@@ -243,6 +244,7 @@ class Facts:
     aliases: dict[int, Alias] = field(default_factory=dict)
     unread: set[tuple[SpanId, CallPath]] = field(default_factory=set)
     unfit: dict[tuple[SpanId, CallPath], str] = field(default_factory=dict)
+    listed: dict[tuple[SpanId, CallPath], tuple[Value, ...]] = field(default_factory=dict)
     inputs: list[Input] = field(default_factory=list)
     strays: dict[tuple[SpanId, Keeping], Stray] = field(default_factory=dict)
     functional_uses: dict[tuple[SpanId, CallPath], FunctionalUse] = field(default_factory=dict)

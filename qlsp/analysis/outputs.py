@@ -121,8 +121,12 @@ class Outputs(Registration):
         key = (self.span(node), self.path)
         kinds = {self.kind_of(option, state) for _, option in options_of(given)} if given is not None else {None}
         self.facts.unfit.pop(key, None)
+        self.facts.listed.pop(key, None)
         if None not in kinds:
             self.facts.unfit[key] = str(sorted(map(str, kinds))[0])
+            members = self.items(given, state) if given is not None and kinds <= {"list", "tuple"} else None
+            if members is not None:
+                self.facts.listed[key] = tuple(members)
         if row.role is Role.DEQUANTIZE:
             return result
         inside = bool(self.path) and self.path[-1][0] == key[0]

@@ -409,6 +409,19 @@ class EditBuilder:
             raise NoFix("a result without a plain name")
         return name
 
+    def unpacked(self, key: NodeKey) -> int | None:
+        """The number of names that a statement binds to the members of an expression; None where it does not."""
+        at = self.view.at(key)
+        statement = self.view.parent(at)
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return None
+        target = statement.targets[0].target
+        if not isinstance(target, (cst.Tuple, cst.List)):
+            return None
+        names = [element.value for element in target.elements if isinstance(element, cst.Element)]
+        plain = len(names) == len(target.elements) and all(isinstance(name, cst.Name) for name in names)
+        return len(names) if plain else None
+
     def bound_name(self, key: NodeKey) -> str | None:
         """The local name that a statement binds to an expression as a whole, None if the expression is part of more."""
         at = self.view.at(key)

@@ -190,3 +190,57 @@ class Outer(nn.Module):
 def test_what_enters(forward: str, params: str, expected: list[Applicability]) -> None:
     init = "self.dequant = tq.DeQuantStub()\nself.fc = nn.Linear(8, 8)\nself.add = FloatFunctional()"
     assert [fix.applicability for fix in offered("QL203", init, forward, params=params)] == expected
+
+
+STUBS = f"{BOTH}self.fc = nn.Linear(8, 8)"
+TOKENS = f"{STUBS}\nself.table = nn.Embedding(10, 8)\nself.q_ids = tq.QuantStub()\nself.table.qconfig = None"
+FITTING = {
+    "an index": (
+        STUBS + "\nself.q = tq.QuantStub()",
+        "i = self.q(x.argmax(0))\nreturn self.dequant(self.fc(self.quant(x)))[i]",
+    ),
+    "an embedding before a stub": (
+        TOKENS,
+        "x = self.table(self.q_ids(x))\nreturn self.dequant(self.fc(self.quant(x)))",
+    ),
+    "members with names": (STUBS, "x, y = self.quant((x, x + 1))\nreturn self.dequant(self.fc(x)), self.dequant(y)"),
+}
+UNFIT = {
+    "the only stub": (
+        STUBS.replace("quant, self.dequant = tq.QuantStub(), ", "q_ids, self.dequant = tq.QuantStub(), ")
+        + "\nself.table = nn.Embedding(10, 8)\nself.table.qconfig = None",
+        "return self.dequant(self.fc(self.table(self.q_ids(x))))",
+    ),
+    "a layer without a stub": (TOKENS, "y = self.table(self.q_ids(x))\nreturn self.fc(y), self.dequant(self.quant(y))"),
+    "a sum with quantized tensors": (
+        f"{STUBS}\nself.q = tq.QuantStub()",
+        "y = self.fc(self.quant(x))\nreturn self.dequant(y * self.q(x > 0))",
+    ),
+    "a member that is returned": (STUBS, "x, h = self.quant((x, x + 1))\nreturn self.dequant(self.fc(x)), h"),
+    "members that are concatenated": (
+        STUBS,
+        "a, b = self.quant((x, x + 1))\nreturn self.dequant(torch.cat([a, b], 1))",
+    ),
+    "a mask among the members": (
+        STUBS,
+        "x, m = self.quant((x, x > 0))\nreturn self.dequant(self.fc(x)), self.dequant(m)",
+    ),
+    "members that a loop reads": (STUBS, "xs = self.quant([x, x + 1])\nreturn [self.dequant(self.fc(x)) for x in xs]"),
+    "a stub with other calls": (
+        STUBS,
+        "x, y = self.quant((x, x + 1))\nz = self.quant(x * 2)\nreturn self.dequant(self.fc(x)), self.dequant(y), z",
+    ),
+    "one member twice": (STUBS, "x, y = self.quant((x, x))\nreturn self.dequant(self.fc(x)), self.dequant(y)"),
+}
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_a_stub_on_no_float_tensor_goes(case: str) -> None:
+    init, forward = FITTING[case]
+    assert applicabilities(offered("QL208", init, forward)) == ["unsafe"]
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_a_stub_on_no_float_tensor_stays_where_another_mistake_would_show(case: str) -> None:
+    init, forward = UNFIT[case]
+    assert not offered("QL208", init, forward)
