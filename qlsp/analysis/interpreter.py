@@ -11,6 +11,7 @@ from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, LifecycleCal
 from qlsp.analysis.fusing import Fusing
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
+from qlsp.analysis.objects import decorator_kind
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
@@ -198,7 +199,7 @@ class Interpreter(Fusing):
         self._run_entry(function, None, state)
         return state
 
-    def _run_entry(self, function: FunctionValue, receiver: Ref | None, state: State) -> None:
+    def _run_entry(self, function: FunctionValue, receiver: Ref | ClassValue | None, state: State) -> None:
         """Run a function or method. What it does to models is told from a run in which optional arguments may
         have any value, not their defaults only."""
         model = self.functions[function.span]
@@ -214,7 +215,7 @@ class Interpreter(Fusing):
     def _run_once(
         self,
         function: FunctionValue,
-        receiver: Ref | None,
+        receiver: Ref | ClassValue | None,
         state: State,
         given: dict[str, Value],
         more: bool,
@@ -258,7 +259,7 @@ class Interpreter(Fusing):
             for name, method in methods.items():
                 if name == "__init__" or (name.startswith("__") and name != "__call__") or name not in wanted:
                     continue
-                self._run_entry(self.function_value(method), ref, state)
+                self._run_entry(self.function_value(method), _receiver(method, cls, ref), state)
         return state
 
     def run_own_methods(self, cls: ClassValue, words: Sequence[str]) -> None:
@@ -271,7 +272,7 @@ class Interpreter(Fusing):
             ref = self.build(cls, state)
             if ref is not None:
                 self.outside |= self._reach(ref, state)
-                self._run_entry(self.function_value(method), ref, state)
+                self._run_entry(self.function_value(method), _receiver(method, cls, ref), state)
         self.created, self.events = [], []
 
     def build(self, cls: ClassValue, state: State) -> Ref | None:
@@ -646,6 +647,17 @@ class Interpreter(Fusing):
     def submodules_of(self, root: Ref, state: State) -> set[int]:
         """Ids of the instances below a module, itself not among them."""
         return set(self._names(root, state)) - {root.oid}
+
+
+def _receiver(method: FunctionModel, cls: ClassValue, ref: Ref) -> Ref | ClassValue | None:
+    """What a method is called on: an object, its class, or nothing."""
+    match decorator_kind(method.node):
+        case "class":
+            return cls
+        case "static":
+            return None
+        case _:
+            return ref
 
 
 def _flags(model: FunctionModel) -> dict[str, Value]:
