@@ -59,3 +59,34 @@ def test_the_page_names_what_was_measured(head: str, inside: float, outside: flo
 
 def test_a_gate_loses_nothing() -> None:
     assert mean(losses("gate", inside=True)) == pytest.approx(mean(losses("gate", inside=False)), abs=0.5)
+
+
+def gain(layers: int, seed: int) -> float:
+    """What an average in float is worth before a head, behind so many layers with batch norm."""
+    torch.manual_seed(seed)
+    rows = [3, *[16] * layers]
+    body = [nn.Sequential(nn.Conv2d(a, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()) for a in rows[:-1]]
+    model = Deep(nn.Sequential(*body))
+    batches = [(torch.randn(8, 3, 12, 12),) for _ in range(4)]
+    with torch.no_grad():
+        for (x,) in batches:
+            model.train()(x)
+        expected = model.eval()(x)
+    found = []
+    for inside in (True, False):
+        model.inside = inside
+        found.append(sqnr(expected, quantize(model, batches)(x)))
+    return found[1] - found[0]
+
+
+class Deep(Net):
+    """A head behind a body of its own."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__("linear", inside=True)
+        self.body, self.fc = body, nn.Linear(16, 10)
+
+
+def test_behind_many_layers_a_head_gains_nothing() -> None:
+    assert mean(gain(1, seed) for seed in range(4)) > 4
+    assert mean(gain(8, seed) for seed in range(4)) < 1
