@@ -62,7 +62,7 @@ from enum import Enum
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Applicability, Fix, Message, Severity
 from qlsp.ops.spec import Observation, Role
-from qlsp.rules._boundary import inputs_of, tensors
+from qlsp.rules._boundary import tensors
 from qlsp.rules._islands import island, quantized_operands
 from qlsp.rules._layers import constant, gets_quantized
 from qlsp.rules._rewrites import (
@@ -77,7 +77,7 @@ from qlsp.rules._rewrites import (
     uses,
 )
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
-from qlsp.values.value import Tensor
+from qlsp.values.value import Domain, Tensor, Unknown
 
 META = RuleMeta(code="QL412", name="mean-in-int8", severity=Severity.INFO, since="0.1", fix="unsafe")
 
@@ -164,18 +164,25 @@ def _ends(facts: Facts, call: OpCall) -> End | None:
 
 def _layers_before(facts: Facts, call: OpCall) -> int:
     """The layers with weights on the longest way to a call; more than ``LAYERS`` where one is called in a loop of
-    unknown length."""
+    unknown length, or gets a tensor of which nothing is known."""
     depth: dict[int, int] = {}
     for each in facts.op_calls.values():
-        before = max((depth.get(tensor.number, 0) for tensor in inputs_of(each)), default=0)
+        given = [operand.value for alternative in each.alternatives for operand in alternative.operands]
+        before = max((_depth(depth, value) for value in given), default=0)
         if each is call:
             return before
         own = (LAYERS + 1 if each.loop else 1) if each.spec.weights else 0
         for alternative in each.alternatives:
-            for tensor in tensors(alternative.output):
-                if isinstance(tensor, Tensor):
-                    depth[tensor.number] = max(depth.get(tensor.number, 0), before + own)
+            for output in tensors(alternative.output):
+                if isinstance(output, Tensor):
+                    depth[output.number] = max(depth.get(output.number, 0), before + own)
     return 0
+
+
+def _depth(depth: dict[int, int], value: Tensor | Unknown) -> int:
+    if isinstance(value, Unknown) or value.domain is Domain.UNKNOWN:
+        return LAYERS + 1
+    return depth.get(value.number, 0)
 
 
 def _behind(ctx: RuleContext, call: OpCall) -> Fix:
