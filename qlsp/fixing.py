@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from qlsp.baseline import Baseline
 from qlsp.config import Configs, fixable
-from qlsp.diagnostics import Applicability, Diagnostic, Fix
+from qlsp.diagnostics import Applicability, Diagnostic, Fix, Severity
 from qlsp.engine import CheckResult, check
 from qlsp.notebook import rewritten, source_of
 from qlsp.rules.api import all_rules
 from qlsp.syntax.parse import parse_file
 from qlsp.text import Edit, Source, SourceError, encode
 
-MAX_ROUNDS = 100
+MAX_ROUNDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Fixed:
     """What the rounds came to.
 
     ``texts`` are the files that change, by path. ``before`` is the first check, ``after`` the last one. ``broken``
-    are fixes that were dropped because their result did not parse; ``settled`` is False if the rounds did not
-    come to an end by themselves.
+    are fixes that were dropped because their result did not parse, ``withheld`` those that were taken back because a
+    warning or an error came with them; ``settled`` is False if the rounds did not come to an end by themselves.
     """
 
     texts: Mapping[str, str]
@@ -49,6 +50,7 @@ class Fixed:
     after: CheckResult
     broken: tuple[Applied, ...] = ()
     settled: bool = True
+    withheld: tuple[Applied, ...] = ()
 
 
 @dataclass(slots=True)
@@ -104,8 +106,9 @@ def fix_texts(
     applied: list[Applied] = []
     broken: list[Applied] = []
     refused: set[tuple[object, ...]] = set()
+    withheld: list[Applied] = []
     seen = {_state(current)}
-    settled = False
+    settled = singly = False
     for _ in range(MAX_ROUNDS):
         chosen: list[Applied] = []
         for also_unsafe in (False, True) if unsafe else (False,):
@@ -115,21 +118,28 @@ def fix_texts(
         if not chosen:
             settled = True
             break
-        made, bad, changed = _apply_parsing(chosen, result.sources)
+        made, bad, changed = _apply_parsing(chosen[:1] if singly else chosen, result.sources)
         refused.update(map(_key, bad))
         broken.extend(bad)
         if not made:
             continue
+        after = check(paths, configs, {**current, **changed}, named, baseline=baseline)
+        if _worse(result, after):
+            singly = len(made) > 1
+            if not singly:
+                refused.update(map(_key, made))
+                withheld.extend(made)
+            continue
         current.update(changed)
         applied.extend(made)
-        result = check(paths, configs, current, named, baseline=baseline)
+        result = after
         state = _state(current)
         if state in seen:
             break
         seen.add(state)
     originals = {path: given[path] if path in given else before.sources[path].text for path in current}
     changes = {path: text for path, text in current.items() if text != originals[path]}
-    return Fixed(changes, tuple(applied), before, result, tuple(broken), settled)
+    return Fixed(changes, tuple(applied), before, result, tuple(broken), settled, tuple(withheld))
 
 
 def choose(diagnostics: Iterable[Diagnostic], configs: Configs, unsafe: bool = False) -> list[Applied]:
@@ -146,6 +156,15 @@ def choose(diagnostics: Iterable[Diagnostic], configs: Configs, unsafe: bool = F
             taken.extend(fix.edits)
             chosen.append(Applied(diagnostic, fix))
     return chosen
+
+
+def _worse(before: CheckResult, after: CheckResult) -> bool:
+    """Did a warning or an error come that was not there?"""
+    counts = [
+        Counter(item.code for item in result.diagnostics if item.severity is not Severity.INFO)
+        for result in (before, after)
+    ]
+    return bool(counts[1] - counts[0])
 
 
 def meets(one: Edit, other: Edit) -> bool:

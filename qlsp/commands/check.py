@@ -154,6 +154,9 @@ class _Run:
         for one in fixed.broken:
             where, code = one.diagnostic.place.path, one.diagnostic.code
             self.files.fail(f"{where}: a fix of {code} gave no Python, please report it")
+        for one in fixed.withheld:
+            where, code = one.diagnostic.place.path, one.diagnostic.code
+            complain(f"{where}: a fix of {code} was taken back, because another finding came with it")
         if not fixed.settled:
             self.files.fail("the fixes did not come to an end, please report it")
         if arguments.show_fixes:
