@@ -15,7 +15,9 @@ float in both cases and needs a QuantStub.
 
 ## Bad
     from torch import nn
-    from torch.ao.quantization import DeQuantStub, QuantStub, convert, get_default_qconfig, prepare
+    from torch.ao.quantization import (
+        DeQuantStub, QuantStub, convert, get_default_qconfig, prepare
+    )
 
 
     class Net(nn.Module):

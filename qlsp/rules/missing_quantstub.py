@@ -202,9 +202,10 @@ def _require_same_everywhere(ctx: RuleContext, edit: EditBuilder, call: OpCall, 
 def _names(ctx: RuleContext, edit: EditBuilder, call: OpCall, numbers: list[int]) -> dict[int, str]:
     """An attribute with a stub for each tensor: one that nobody calls yet, or a new one."""
     free = _never_called(ctx, call)
+    near = edit.attribute_of(edit.method(call.span).cls, QUANT_STUB)
     found: dict[int, str] = {}
     for number in numbers:
-        found[number] = free.pop(0) if free else edit.add_submodule(call.span, "quant", QUANT_STUB)
+        found[number] = free.pop(0) if free else edit.add_submodule(call.span, "quant", QUANT_STUB, near=near)
     return found
 
 

@@ -17,7 +17,9 @@ quantized transposed convolution gives noise (-2.7 dB) if its numbers of channel
 
 ## Bad
     from torch import nn
-    from torch.ao.quantization import DeQuantStub, QuantStub, convert, get_default_qconfig, prepare
+    from torch.ao.quantization import (
+        DeQuantStub, QuantStub, convert, get_default_qconfig, prepare
+    )
 
 
     class Net(nn.Module):

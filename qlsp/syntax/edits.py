@@ -26,7 +26,7 @@ Line breaks, indentation and spelling follow the neighbours. Edits of one fix mu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -1065,6 +1065,11 @@ class EditBuilder:
                 assert found is not None
                 if isinstance(found.names, cst.ImportStar):
                     continue
+                behind = _name_behind(found.names, name)
+                if behind is not None:
+                    place = At(unit, behind).place
+                    self.insert(path, place.span.start, f"{name}, ", place.span.segment)
+                    return
                 place = At(unit, found.names[-1]).place
                 last = found.names[-1]
                 end = place.span.end
@@ -1216,6 +1221,20 @@ def _is_import(unit: Unit) -> bool:
     return isinstance(node, cst.SimpleStatementLine) and all(
         isinstance(small, (cst.Import, cst.ImportFrom)) for small in node.body
     )
+
+
+def _name_behind(names: Sequence[cst.ImportAlias], name: str) -> cst.ImportAlias | None:
+    """The imported name in front of which isort would put another; None for the end, and where they are not sorted."""
+    keys = [_import_order(dotted(each.name) or "") for each in names]
+    if keys != sorted(keys):
+        return None
+    return next((each for each, key in zip(names, keys, strict=True) if key > _import_order(name)), None)
+
+
+def _import_order(name: str) -> tuple[int, str]:
+    """Constants, classes and all else, as isort sorts the names of one import."""
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
+    return kind, name.lower()
 
 
 def _import_from(unit: Unit) -> cst.ImportFrom | None:

@@ -216,7 +216,17 @@ def test_a_submodule_stands_behind_its_neighbours_and_is_imported() -> None:
         (
             "from torch.ao.nn.quantized import QFunctional",
             "FloatFunctional",
-            "from torch.ao.nn.quantized import QFunctional, FloatFunctional",
+            "from torch.ao.nn.quantized import FloatFunctional, QFunctional",
+        ),
+        (
+            "from torch.ao.nn.quantized import QFunctional, FXFloatFunctional",
+            "FloatFunctional",
+            "from torch.ao.nn.quantized import QFunctional, FXFloatFunctional, FloatFunctional",
+        ),
+        (
+            "from torch.ao.nn.quantized import DeQuantize, QFunctional as QF, Quantize as Q",
+            "FloatFunctional",
+            "from torch.ao.nn.quantized import DeQuantize, FloatFunctional, QFunctional as QF, Quantize as Q",
         ),
         ("import numpy", "FloatFunctional", "from torch.ao.nn.quantized import FloatFunctional"),
     ],
