@@ -11,6 +11,7 @@ import builtins
 import importlib
 import io
 import keyword
+import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -246,6 +247,8 @@ def _method_in_base(original: Original, name: str) -> Rewrite | None:
         header = original.rows[node.lineno - 1]
         if _mentions_super(method, name) or not header.rstrip().endswith(":"):
             continue
+        if any(_calls_super(each, name) for each in node.body if each is not method):
+            continue
         base = ast.get_source_segment(original.text, node.bases[0])
         if base is None or "\n" in base or f"({base})" not in header:
             continue
@@ -284,6 +287,18 @@ def _mentions_super(method: ast.FunctionDef, name: str) -> bool:
     return False
 
 
+def _calls_super(node: ast.AST, name: str) -> bool:
+    """Is ``super().<name>`` in it? It would be another method with the base class in between."""
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr == name
+        and isinstance(each.value, ast.Call)
+        and isinstance(each.value.func, ast.Name)
+        and each.value.func.id == "super"
+        for each in ast.walk(node)
+    )
+
+
 # two files
 
 
@@ -301,6 +316,11 @@ def split_inner_classes(original: Original) -> Rewrite | None:
 
 
 def _split(original: Original, classes: Sequence[ast.ClassDef]) -> Rewrite | None:
+    """Classes and what they need into another file; not where the code that stays behind names none of them.
+
+    A prepare call on a model that is passed in is taken as one on the classes of its own file: apart, nothing says
+    that they belong together.
+    """
     body = original.tree.body
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     if not classes or any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in imports):
@@ -319,6 +339,8 @@ def _split(original: Original, classes: Sequence[ast.ClassDef]) -> Rewrite | Non
         return None
     exported = sorted({name for node in moved for name in _defines(node)})
     if any(name.startswith("__") for name in exported):
+        return None
+    if rest and not any(_names(node) & set(exported) for node in rest):
         return None
     header = [line for line in original.lines()[: original._header()]]
     import_lines = [line for node in imports for line in original.block(node)]
@@ -442,7 +464,7 @@ class _Names:
             unclear = name in library and name in self.attributes and name in foreign
             if unclear or name.startswith("__") or any(name.startswith(prefix) for prefix in prefixes):
                 kept.add(name)
-        kept |= (_method_names(tree) & library) | _exported(tree)
+        kept |= (_method_names(tree) & library) | _exported(tree) | _literal_words(tree)
         self.plain -= kept
         self.attributes -= kept
 
@@ -495,21 +517,30 @@ def _words(node: ast.AST) -> set[str]:
     return names | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
 
 
-def _literal_prefixes(tree: ast.AST) -> set[str]:
-    """Starts of attribute names that are put together at run time."""
-    prefixes: set[str] = set()
+def _literal_parts(tree: ast.AST) -> Iterator[str]:
+    """The literal parts of texts that are put together at run time."""
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
         if isinstance(node, ast.JoinedStr):
             parts = node.values
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
-            parts = [node.left]
+            parts = [node.left, node.right]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             parts = [node.func.value]
         for part in parts:
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.strip():
-                prefixes.add(part.value.split("%")[0].split("{")[0])
+                yield part.value
+
+
+def _literal_prefixes(tree: ast.AST) -> set[str]:
+    """Starts of attribute names that are put together at run time."""
+    prefixes = {part.split("%")[0].split("{")[0] for part in _literal_parts(tree)}
     return {prefix for prefix in prefixes if prefix}
+
+
+def _literal_words(tree: ast.AST) -> set[str]:
+    """Whole names in texts that are put together at run time: ``bn`` of ``f"blocks.{index}.bn"``."""
+    return {word for part in _literal_parts(tree) if "." in part for word in re.findall(r"[^\W\d]\w*", part)}
 
 
 @lru_cache(maxsize=1)

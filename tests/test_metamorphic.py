@@ -160,3 +160,48 @@ def test_spellings() -> None:
     assert "from torch.nn import Conv2d as z_Conv2d" in text and "z_Conv2d(width, width, 1)" in text
     text = rewritten("imports_old_namespace").texts()[MAIN]
     assert "torch.quantization.prepare(net)" in text and "torch.nn.quantized.FloatFunctional()" in text
+
+
+BETWEEN = """\
+from torch import nn
+
+
+class Split(nn.Conv2d):
+    def forward(self, x):
+        return self.run(x)
+
+    def run(self, x):
+        return super().forward(x)
+"""
+
+PASSED_IN = """\
+from torch import nn
+import torch.ao.quantization as tq
+
+
+class Net(nn.Module):
+    pass
+
+
+def train(net):
+    return tq.prepare_qat(net)
+"""
+
+
+def test_a_method_that_another_one_passes_over_stays() -> None:
+    (rewriter,) = (each for each in REWRITERS if each.__name__ == "forward_in_base")
+    assert rewriter(Original(BETWEEN)) is None
+
+
+def test_classes_that_the_rest_does_not_name_stay() -> None:
+    (rewriter,) = (each for each in REWRITERS if each.__name__ == "split_classes")
+    assert rewriter(Original(PASSED_IN)) is None
+    assert rewriter(Original(PASSED_IN + "\n\ntrain(Net())\n")) is not None
+
+
+def test_a_name_in_a_text_that_is_put_together_is_kept() -> None:
+    text = SOURCE + '\n\ndef names(index):\n    return f"block.{index}.conv"\n'
+    (rewriter,) = (each for each in REWRITERS if each.__name__ == "rename")
+    rewrite = rewriter(Original(text))
+    assert rewrite is not None
+    assert "self.conv = " in rewrite.texts()[MAIN] and "self.cat" not in rewrite.texts()[MAIN]
