@@ -263,6 +263,8 @@ def _show_findings(report: Report, limit: int) -> None:
     print(f"  predicted, and the model runs         {kinds['wrong_raises']}")
     print(f"  predicted in a line without a mistake {kinds['beside']}")
     print(f"  {CAT_RULE} where torch does not warn      {kinds['wrong_cats']}")
+    tolerated = sum(len(case.judgement.tolerated) for case in report.cases)
+    print(f"  scales apart by less than it looks at {tolerated}")
     print(f"  cats torch warns of without {CAT_RULE}    {sum(len(c.judgement.missed_cats) for c in report.cases)}")
     lines = [_line(case, finding.row, f"{kind} {finding.code}") for case, kind, finding in report.wrong()]
     for case in report.uncaught():
