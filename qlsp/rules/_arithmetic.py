@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from qlsp.analysis.facts import OpCall
 from qlsp.diagnostics import Fix, Message, NoFix
 from qlsp.ops.spec import Observation, Role, Shape
-from qlsp.rules._boundary import tensors
+from qlsp.rules._boundary import leaves_the_model
 from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
@@ -36,7 +36,7 @@ from qlsp.rules._rewrites import (
     uses,
 )
 from qlsp.rules.api import RuleContext
-from qlsp.values.value import A_NUMBER, Domain, Origin, SpanId, Tensor, Unknown
+from qlsp.values.value import A_NUMBER, Domain, SpanId, Unknown
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder, Key, Place
@@ -445,7 +445,7 @@ class Rewriting:
         if call.spec.shape not in (Shape.NEW, Shape.SAME, Shape.VIEW, Shape.INTEGER, Shape.SCALAR):
             raise NoFix("a result of several tensors")
         consumer = self._consumer(call)
-        float_result = call.spec.observation is Observation.NONE or self._leaves(call)
+        float_result = call.spec.observation is Observation.NONE or leaves_the_model(self.ctx, call)
         stubbed = consumer is not None and consumer.spec.role is Role.QUANTIZE
         self._operands(call)
         if not float_result and not stubbed:
@@ -462,17 +462,6 @@ class Rewriting:
             return f"{self._new(call, hint, QUANT_STUB)}({text})"
 
         return emit
-
-    def _leaves(self, call: OpCall) -> bool:
-        """Is the result what the root returns in every context, and does nothing else take it?"""
-        for facts, use in uses(self.ctx, call.span):
-            made = {_made(each.output) for each in use.alternatives}
-            returned = {_made(tensor) for each in facts.returns for tensor in tensors(each.value)}
-            if facts.context.feeds or None in made or not made <= returned:
-                return False
-            if any(True for _ in consumers(facts, use)):
-                return False
-        return True
 
     def _operands(self, call: OpCall) -> dict[SpanId, Kind]:
         """The tensor operands of a call as they are written, in every context the same; a list that is not written
@@ -785,8 +774,3 @@ def _negated(text: str, value: int | float | None) -> str:
 
 
 __all__ = ["DIRECT", "TWINS", "Rewriting", "advice"]
-
-
-def _made(value: object) -> tuple[int, Origin | None] | None:
-    """What tells a tensor from the others of a run."""
-    return (value.number, value.origin) if isinstance(value, Tensor) else None

@@ -10,13 +10,14 @@ from qlsp.analysis.facts import Facts, Leaf, OpCall, Return, Workflow
 from qlsp.diagnostics import NoFix
 from qlsp.ops.spec import Role
 from qlsp.rules._causes import Cause, cause_of
-from qlsp.rules._rewrites import DEQUANT_STUB, QUANT_STUB
+from qlsp.rules._rewrites import DEQUANT_STUB, QUANT_STUB, consumers, uses
 from qlsp.rules.api import RuleContext
 from qlsp.values.value import (
     ASSUMED_QCONFIG,
     OPEN_QCONFIG,
     Const,
     Domain,
+    Origin,
     SpanId,
     Tensor,
     TupleValue,
@@ -116,6 +117,23 @@ def inputs_of(call: OpCall) -> Iterator[Tensor]:
         for operand in alternative.operands:
             if isinstance(operand.value, Tensor):
                 yield operand.value
+
+
+def leaves_the_model(ctx: RuleContext, call: OpCall) -> bool:
+    """Is the result what the root returns in every context, and does nothing else take it?"""
+    for facts, use in uses(ctx, call.span):
+        made = {_made(each.output) for each in use.alternatives}
+        returned = {_made(tensor) for each in facts.returns for tensor in tensors(each.value)}
+        if facts.context.feeds or None in made or not made <= returned:
+            return False
+        if any(True for _ in consumers(facts, use)):
+            return False
+    return True
+
+
+def _made(value: object) -> tuple[int, Origin | None] | None:
+    """What tells a tensor from the others of a run."""
+    return (value.number, value.origin) if isinstance(value, Tensor) else None
 
 
 def unquantized(facts: Facts) -> set[int]:

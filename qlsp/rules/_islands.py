@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from qlsp.analysis.facts import OpCall, Submodule, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix
 from qlsp.ops.spec import OpSpec, Role, Shape
+from qlsp.rules._boundary import leaves_the_model
 from qlsp.rules._layers import Reach, gets_quantized, reach
 from qlsp.rules._rewrites import (
     DEQUANT_STUB,
@@ -57,19 +58,21 @@ def island(ctx: RuleContext, call: OpCall) -> Fix:
     places = quantized_operands(ctx, edit, call)
     doubts.add(Message.of("fix-island-reason"))
     behind = nested_dequant(ctx, edit, call, site.place)
+    last = behind is not None or leaves_the_model(ctx, call)
     if behind is not None:
         stub = edit.text(edit.call(behind).function)
         edit.strip_call(behind)
     else:
         stub = f"{method.receiver}.{dequant_stub(ctx, edit, call)}"
+    if not last:
         require_one_call(ctx, call.span)
         name = edit.add_submodule(call.span, f"quant_{hint(call)}", QUANT_STUB)
         edit.insert(site.place.path, site.place.span.start, f"{method.receiver}.{name}(", site.place.span.segment)
     for place in places:
         edit.wrap(place, f"{stub}(", ")")
-    if behind is None:
+    if not last:
         edit.insert(site.place.path, site.place.span.end, ")", site.place.span.segment)
-    title = "fix-island-end" if behind is not None else "fix-island"
+    title = "fix-island-end" if last else "fix-island"
     return doubts.fix(edit, Message.of(title), Message.of("fix-island-reason"))
 
 

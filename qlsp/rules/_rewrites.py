@@ -33,6 +33,7 @@ from qlsp.values.value import (
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import CallAt, EditBuilder, Expression, MethodAt
+    from qlsp.syntax.view import ClassAt
 
 FLOAT_FUNCTIONAL = "torch.ao.nn.quantized.FloatFunctional"
 QUANT_STUB = "torch.ao.quantization.QuantStub"
@@ -135,6 +136,8 @@ def doubt_the_class(edit: EditBuilder, method: MethodAt, doubts: Doubts) -> None
     family = edit.family(method.cls)
     if any(name.rpartition(".")[2] in CONTAINERS for name in family.library):
         raise NoFix("the class is a container: its children are its forward")
+    if family.runs_children:
+        raise NoFix("the class runs its children: a new one would run too")
     if family.unseen:
         doubts.add(Message.of("fix-doubt-unseen-base", model=method.cls.name))
     if any(_OWN_ATTRIBUTES.search(member.text) for member in family.everyone):
@@ -598,7 +601,21 @@ def dequant_stub(ctx: RuleContext, edit: EditBuilder, call: OpCall) -> str:
     """A DeQuantStub attribute of the class around a call; one may serve many tensors. A new one if there is none."""
     cls = edit.method(call.span).cls
     name = edit.attribute_of(cls, DEQUANT_STUB)
-    return name if name is not None else edit.add_submodule(call.span, "dequant", DEQUANT_STUB)
+    if name is not None:
+        return name
+    _require_no_float_model(ctx, edit, call, cls)
+    return edit.add_submodule(call.span, "dequant", DEQUANT_STUB)
+
+
+def _require_no_float_model(ctx: RuleContext, edit: EditBuilder, call: OpCall, cls: ClassAt) -> None:
+    """The first stub of a class makes no quantized model of a float one in view: a model of the class itself, where
+    only what derives from it is quantized."""
+    receivers = [(facts, facts.submodules.get(use.receiver or 0)) for facts, use in uses(ctx, call.span)]
+    quantized = {each.cls for facts, each in receivers if each is not None and facts.context.workflow is Workflow.EAGER}
+    if any(name.rpartition(".")[2] == cls.name for name in quantized) or not edit.family(cls).descendants:
+        return
+    if edit.matches(re.compile(rf"(?<!class )\b{re.escape(cls.name)}\s*\(")):
+        raise NoFix("the base class of a quantized model, which is a float model of its own")
 
 
 # --- what happens downstream -------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ identity, so nothing shows. The converted model raises at the layer:
 
 ## Fix safety
 Safe where the argument is a plain name and everything that reads it afterwards takes a quantized tensor; unsafe where
-some of it needs the float tensor.
+some of it may need the float tensor. There is no fix where an operator without a quantized kernel reads the name.
 
 ## When it is silent
 Where nothing that follows needs the quantized tensor, and where the name is read on some path.
@@ -145,6 +145,8 @@ def _require_readers(edit: EditBuilder, facts: Facts, call: OpCall, name: str, d
                 if operand.span is None or edit.expression(operand.span).name != name:
                     raise NoFix("another name is read")
             readers = True
+        elif other.spec.raises is not None:
+            raise NoFix("an operator without a quantized kernel reads the name")
         else:
             doubts.add(Message.of("fix-bind-float-reason", name=name))
     if not readers:

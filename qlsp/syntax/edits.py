@@ -858,6 +858,8 @@ class EditBuilder:
     def add_line(self, key: NodeKey, hint: str, value: str, near: str | None = None) -> str:
         """Assign a value to a new attribute in ``__init__`` of the class around a node; returns its name."""
         cls = self.method(key).cls
+        if self.family(cls).runs_children:
+            raise NoFix("the class runs its children: a new one would run too")
         anchor, receiver = self._anchor(cls, near)
         taken = self.view.taken(cls)
         place = (cls.unit.path, cls.unit.index, self._lines(anchor)[1])

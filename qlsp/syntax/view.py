@@ -145,6 +145,55 @@ class Family:
         """All of them."""
         return [self.cls, *self.ancestors, *self.descendants]
 
+    @property
+    def runs_children(self) -> bool:
+        """Does a method of theirs list the object's own children to run them? One more child would run too."""
+        return any(_runs_children(method) for cls in self.everyone for method in cls.methods.values())
+
+
+def _runs_children(method: At) -> bool:
+    """A loop over the receiver's children that stands in ``forward`` or calls them, or a list of them."""
+    function = method.node
+    assert isinstance(function, cst.FunctionDef)
+    parameters = [*function.params.posonly_params, *function.params.params]
+    if not parameters or not _LISTS.search(method.unit.text):
+        return False
+    receiver = re.escape(parameters[0].name.value)
+    children = re.compile(_CHILDREN.format(receiver=receiver))
+    modules = re.compile(rf"\b{receiver}\s*\.\s*(?:named_)?modules\s*\(")
+    loops = 0
+    for node in walk(function):
+        if isinstance(node, cst.For) and children.search(header := _loop_header(method.unit, node)):
+            loops += len(children.findall(header))
+            if function.name.value == "forward" or _calls_target(node):
+                return True
+        elif isinstance(node, cst.For) and modules.search(_loop_header(method.unit, node)) and _calls_target(node):
+            return True
+    return len(children.findall(_source(method.unit, function))) > loops
+
+
+def _calls_target(loop: cst.For) -> bool:
+    targets = {name.value for name in walk(loop.target) if isinstance(name, cst.Name)}
+    called = (node.func for node in walk(loop.body) if isinstance(node, cst.Call))
+    return any(isinstance(function, cst.Name) and function.value in targets for function in called)
+
+
+def _loop_header(unit: Unit, loop: cst.For) -> str:
+    return f"in {_source(unit, loop.iter)}:"
+
+
+def _source(unit: Unit, node: cst.CSTNode) -> str:
+    return unit.source(unit.span(unit.ordinal(node)))
+
+
+_LISTS = re.compile(r"\b(?:(?:named_)?(?:children|modules)|_modules|items|values)\b|\bin\s+\w+\s*:|\(\s*\*?\w+\s*[,)]")
+_CHILDREN = (
+    r"\b{receiver}\s*\.\s*(?:(?:named_)?children\s*\(|(?:items|values)\s*\(|_modules\b(?!\s*\[|\s*\.\s*get\b))"
+    r"|\bin\s+{receiver}\s*:|\b(?:enumerate|list|tuple|zip|reversed|iter)\s*\(\s*{receiver}\s*[,)]"
+    r"|[(,]\s*\*\s*{receiver}\s*[,)]"
+)
+"""Text that lists the children of a receiver."""
+
 
 @dataclass(frozen=True)
 class MethodAt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import indent
 
 import pytest
+from contract import problems
 
 from qlsp.config import Config
 from qlsp.diagnostics import Applicability, Fix
@@ -132,7 +133,7 @@ def test_stubs_of_forward(forward: str, expected: list[str]) -> None:
     [
         ("self.quant(x)\nreturn self.dequant(self.fc(x))", ["safe"]),
         ("q = self.quant(x)\nreturn self.dequant(self.fc(x))", ["safe"]),
-        ("self.quant(x)\nscale = x.abs()\nreturn self.dequant(self.fc(x)) * scale.max()", ["unsafe"]),
+        ("self.quant(x)\nscale = x.abs()\nreturn self.dequant(self.fc(x)) * scale.max()", []),
         ("y = x\nself.quant(x)\nreturn self.dequant(self.fc(y))", []),
         ("for _ in range(2):\n    self.quant(x)\nreturn self.dequant(self.fc(x))", []),
         ("self.quant(x + 1)\nreturn self.dequant(self.fc(x + 1))", []),
@@ -244,3 +245,48 @@ def test_a_stub_on_no_float_tensor_goes(case: str) -> None:
 def test_a_stub_on_no_float_tensor_stays_where_another_mistake_would_show(case: str) -> None:
     init, forward = UNFIT[case]
     assert not offered("QL208", init, forward)
+
+
+FAMILY = """
+import torch
+from torch import nn
+from torch.ao.quantization import DeQuantStub, QuantStub, convert, default_qconfig, prepare
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 1)
+        self.fc = nn.Linear(8, 8)
+
+    def _run(self, x):
+        return self.fc(self.conv(x).mean([2, 3]))
+
+    def forward(self, x):
+        return self._run(x)
+
+
+class Quantizable(Net):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+
+    def forward(self, x):
+        return self.dequant(self._run(self.quant(x)))
+
+
+def quantized(batch):
+    net = Quantizable().eval()
+    net.qconfig = default_qconfig
+    net = prepare(net)
+    net(batch)
+    return convert(net)
+"""
+
+
+@pytest.mark.parametrize("float_model", ["", "\n\ndef plain():\n    return Net()\n"])
+def test_no_stub_in_a_base_class_that_is_a_float_model_too(float_model: str) -> None:
+    texts = {"test.py": FAMILY + float_model}
+    found = [each for each in check(list(texts), Config(), texts).diagnostics if each.code == "QL412"]
+    assert [bool(each.fixes) for each in found] == [not float_model]
+    assert not list(problems(texts, Config()))

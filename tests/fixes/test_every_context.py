@@ -119,6 +119,22 @@ CLASSES: dict[str, tuple[str, tuple[str, ...], Applicability | None]] = {
         ("Net()",),
         UNSAFE,
     ),
+    "a method that runs the children": (
+        f"{NET}\n    def run(self, x):\n        for _, child in self.named_children():\n            x = child(x)\n"
+        "        return x\n",
+        ("Net()",),
+        None,
+    ),
+    "a subclass that makes a Sequential of the children": (
+        f"{NET}\n\nclass Sub(Net):\n    def whole(self):\n        return nn.Sequential(*self.children())\n",
+        ("Net()", "Sub()"),
+        None,
+    ),
+    "a method that looks through the children": (
+        f"{NET}\n    def fuse_model(self):\n        for child in self.children():\n            print(type(child))\n",
+        ("Net()",),
+        UNSAFE,
+    ),
     "a subclass with an __init__ of its own": (
         f"{NET}\n\nclass Sub(Net):\n    def __init__(self):\n{INIT}".replace(
             "class Sub(Net):\n    def __init__(self):\n        super()",
