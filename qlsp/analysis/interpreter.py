@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,7 @@ from qlsp.values.workflow import Mode, Stage, Workflow
 
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
 INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
+_TENSOR_MODULE = re.compile(r"\b\w+\.(?=\w*Tensor\b)")
 NUMBER_HINTS = ("int", "float", "bool", "str")
 
 
@@ -687,7 +689,7 @@ def hint_text(node: cst.BaseExpression) -> str:
         value = node.evaluated_value
         return value if isinstance(value, str) else ""
     text = cst.Module([]).code_for_node(node).replace(" ", "")
-    return text.replace("torch.", "").replace("typing.", "")
+    return _TENSOR_MODULE.sub("", text.replace("torch.", "").replace("typing.", ""))
 
 
 def _with_words(methods: Mapping[str, FunctionModel], words: Sequence[str]) -> set[str]:

@@ -134,10 +134,10 @@ def _leaving(ctx: RuleContext) -> Iterator[Return]:
         return
     if facts.context.assumed and _enters_unquantized(ctx):
         return
-    settled = _settled(facts)
+    settled, unfit = _settled(facts), _of_unfit_stubs(facts)
     for returned in facts.returns:
         leaves = [leaf for leaf in quantized_leaves(returned) if not _is_state(facts, returned, leaf)]
-        if leaves and not all(_numbers(leaf.value) <= settled for leaf in leaves):
+        if leaves and not all(_numbers(leaf.value) <= settled or _bases(leaf.value) <= unfit for leaf in leaves):
             yield returned
 
 
@@ -181,6 +181,16 @@ def _settled(facts: Facts) -> set[int]:
             for alternative in call.alternatives:
                 found |= _numbers(alternative.output)
     return found
+
+
+def _of_unfit_stubs(facts: Facts) -> set[int]:
+    """What a stub gives back that gets no tensor, and its parts: the stub has a finding of its own."""
+    calls = (facts.op_calls.get(key) for key in facts.unfit)
+    return {base for call in calls if call for each in call.alternatives for base in _bases(each.output)}
+
+
+def _bases(value: object) -> set[int]:
+    return {each.base for each in tensors(value) if isinstance(each, Tensor)}  # type: ignore[arg-type]
 
 
 def _numbers(value: object) -> set[int]:

@@ -64,14 +64,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from qlsp.analysis.facts import Facts, OpCall, Workflow
+from qlsp.analysis.facts import Alternative, Facts, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
 from qlsp.rules._boundary import inputs_of, is_configured, is_swapped_layer, require_only_root
 from qlsp.rules._causes import Cause, cause_of, raising
 from qlsp.rules._rewrites import Doubts, call_of, require_eager, uses
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
-from qlsp.values.value import Domain
+from qlsp.values.value import Domain, Tensor
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import EditBuilder
@@ -93,11 +93,28 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     """Yield a finding for each swapped layer that certainly gets a dequantized tensor."""
     if not is_configured(ctx.facts):
         return
+    corrected = _corrected(ctx)
     for call in raising(ctx, Cause.BEHIND_DEQUANT):
-        if is_swapped_layer(ctx.facts, call):
+        if is_swapped_layer(ctx.facts, call) and not corrected & {tensor.number for tensor in inputs_of(call)}:
             layer = ctx.facts.submodules[call.owner or 0].path
             message = Message.of("op-after-dequant", layer=layer, error=call.alternatives[0].raises)
             yield Finding(call.span, message, assumes=assumption(ctx), subject=(call.span, call.path))
+
+
+def _corrected(ctx: RuleContext) -> set[int]:
+    """Results of calls that raise on a stub's tensor without a DeQuantStub: what is wrong is there."""
+    return {
+        each.output.number
+        for call in ctx.facts.op_calls.values()
+        for each in call.alternatives
+        if each.raises is not None and isinstance(each.output, Tensor) and not _any_dequantized(each)
+    }
+
+
+def _any_dequantized(alternative: Alternative) -> bool:
+    """Has an operand left the quantized region before the call?"""
+    values = [operand.value for operand in alternative.operands]
+    return any(isinstance(value, Tensor) and value.dequantized for value in values)
 
 
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:

@@ -19,7 +19,7 @@ from qlsp.ops.spec import Case, Observation, OpSpec, Role, Shape
 MODULE_ROWS = [(row, name) for row in EAGER.rows for name in row.modules]
 LOSSES = [(row, name) for row, name in MODULE_ROWS if row.observation is Observation.NONE and row.raises]
 LOSSES = [(row, name) for row, name in LOSSES if not row.swapped]
-STUBS = [(row, name) for row, name in MODULE_ROWS if row.role is not None]
+STUBS = [(row, name) for row, name in MODULE_ROWS if row.role in (Role.QUANTIZE, Role.DEQUANTIZE)]
 EMBEDDINGS = [(row, name) for row, name in MODULE_ROWS if row.op.startswith("embedding")]
 OTHERS = [each for each in MODULE_ROWS if each not in (*LOSSES, *STUBS, *EMBEDDINGS)]
 SWAPPED = [(row, name) for row, name in OTHERS if row.on_float is not None]
