@@ -197,10 +197,10 @@ def _compare(case: Case, found: dict[str, Any]) -> None:
 
 
 def _warned_somehow(case: Case) -> Truth:
-    """The truth of `case` with what torch warns of under other weights and ranges too."""
+    """The truth of `case` with what torch warns of, and what differs, under other weights and ranges too."""
     others = [observe_model(case.model, case.path, seed, gain) for seed, gain in RECHECKS]
     rows = [row for each in (case.truth, *others) for row in each.warned_rows]
-    return replace(case.truth, warned_rows=rows)
+    return replace(by_construction(case), warned_rows=rows)
 
 
 def by_construction(case: Case) -> Truth:
