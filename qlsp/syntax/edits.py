@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -146,6 +146,7 @@ class EditBuilder:
 
     view: CodeView
     _edits: list[Edit] = field(default_factory=list)
+    _constructors: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _deleted: list[At] = field(default_factory=list)
     _imported: dict[tuple[str, str], str] = field(default_factory=dict)
     _named: set[str] = field(default_factory=set)
@@ -831,7 +832,7 @@ class EditBuilder:
         """
         cls = self.method(key).cls
         like = None
-        for at in self._init_body(cls):
+        for at in self._init_body(cls) if "__init__" in cls.methods else ():
             for _, value in _assigned(at.node):
                 if isinstance(value, cst.Call) and "Stub" in (spelled := dotted(value.func) or ""):
                     like = spelled
@@ -860,16 +861,58 @@ class EditBuilder:
         cls = self.method(key).cls
         if self.family(cls).runs_children:
             raise NoFix("the class runs its children: a new one would run too")
+        if "__init__" not in cls.methods:
+            return self._line_of_new_init(cls, hint, value)
         anchor, receiver = self._anchor(cls, near)
-        taken = self.view.taken(cls)
         place = (cls.unit.path, cls.unit.index, self._lines(anchor)[1])
+        name = self._unused_name(cls, hint, place)
+        self._insert_after(anchor, f"{receiver}.{name} = {value}")
+        return name
+
+    def _unused_name(self, cls: ClassAt, hint: str, place: tuple[str, int, int]) -> str:
+        """A name for a new attribute that is set at this place."""
+        taken = self.view.taken(cls)
         for other, handed in self.view.handed_out.items():
             taken = taken - handed if other == place else taken
         name = _unused(hint, taken | self._named)
         self._named.add(name)
         self.view.handed_out.setdefault(place, set()).add(name)
-        self._insert_after(anchor, f"{receiver}.{name} = {value}")
         return name
+
+    def _line_of_new_init(self, cls: ClassAt, hint: str, value: str) -> str:
+        """Assign a value to a new attribute in an ``__init__`` that does what the inherited one does, and this."""
+        key = (cls.unit.path, cls.unit.index, cls.unit.ordinal(cls.node))
+        if key not in self._constructors:
+            self._constructors[key] = len(self._edits)
+            self._edits.append(self._new_init(cls))
+        edit = self._edits[self._constructors[key]]
+        name = self._unused_name(cls, hint, (cls.unit.path, cls.unit.index, edit.span.start))
+        *lines, call, blank = edit.content.splitlines(keepends=True)
+        inner = call[: len(call) - len(call.lstrip(" \t"))]
+        line = f"{inner}self.{name} = {value}{blank}"
+        self._edits[self._constructors[key]] = replace(edit, content="".join([*lines, call, line, blank]))
+        return name
+
+    def _new_init(self, cls: ClassAt) -> Edit:
+        """An ``__init__`` with the parameters of the inherited one, in front of the first method."""
+        inherited = self.view.inherited_initializer(cls)
+        assert isinstance(inherited.node, cst.FunctionDef)
+        signature, arguments = _passed_on(inherited.node.params, inherited.unit.path == cls.unit.path)
+        first = next((at for at in cls.statements if isinstance(at.node, cst.FunctionDef)), None)
+        if first is None or not isinstance(first.node, cst.FunctionDef) or first.node.decorators:
+            raise NoFix("no method to put an __init__ before")
+        if not isinstance(first.node.body, cst.IndentedBlock):
+            raise NoFix("a method of one line")
+        source, newline = self._source(first.unit.path, first.span.segment), self._newline(first)
+        start, _ = self._lines(first)
+        indent = source[start : first.span.start]
+        body = At(first.unit, first.node.body.body[0]).span.start
+        inner = source[max(source.rfind("\n", 0, body), source.rfind("\r", 0, body)) + 1 : body]
+        if inner.strip(" \t") or not inner.startswith(indent):
+            raise NoFix("a body that is not indented as usual")
+        start = _above_comments(source, start)
+        text = f"{indent}def __init__({signature}):{newline}{inner}super().__init__({arguments}){newline}{newline}"
+        return Edit(first.unit.path, Span(start, start, first.span.segment), text)
 
     def remove_submodule(self, cls: ClassAt, attribute: str, uses: int = 1) -> bool:
         """Take the line of ``__init__`` out that makes a submodule, if the fix removes its only ``uses``."""
@@ -1110,6 +1153,35 @@ class EditBuilder:
 
 
 _STRING_OR_COMMENT = re.compile(r"""#[^\r\n]*|'[^'\r\n]*'|"[^"\r\n]*\"""")
+def _passed_on(parameters: cst.Parameters, here: bool) -> tuple[str, str]:
+    """The parameters of a constructor as text, and the arguments that hand them on."""
+    plain = [*parameters.posonly_params, *parameters.params]
+    if not plain:
+        raise NoFix("an __init__ without a receiver")
+    arguments = [each.name.value for each in plain[1:]]
+    if isinstance(parameters.star_arg, cst.Param):
+        arguments.append(f"*{parameters.star_arg.name.value}")
+    arguments += [f"{each.name.value}={each.name.value}" for each in parameters.kwonly_params]
+    if parameters.star_kwarg is not None:
+        arguments.append(f"**{parameters.star_kwarg.name.value}")
+    if not arguments:
+        return "self", ""
+    text = cst.Module([]).code_for_node(parameters)
+    if not here or "\n" in text or "\r" in text or plain[0].name.value != "self":
+        raise NoFix("parameters that may mean something else here")
+    return text, ", ".join(arguments)
+
+
+def _above_comments(source: str, start: int) -> int:
+    """The start of the comments that stand directly above a line."""
+    while start > 0:
+        above = max(source.rfind("\n", 0, start - 1), source.rfind("\r", 0, start - 1)) + 1
+        if not source[above:start].lstrip(" \t").startswith("#"):
+            break
+        start = above
+    return start
+
+
 _SUPER_INIT = re.compile(r"\.\s*__init__\s*\(")
 _WHOLE_MODEL = (
     r"\b{self}\s*[,)\]]|\b{self}\s*\.\s*(?:modules|children|named_modules|named_children|apply|eval|train|qconfig"

@@ -437,13 +437,31 @@ class CodeView:
         assert isinstance(found.node, cst.FunctionDef)
         if not isinstance(found.node.body, cst.IndentedBlock):
             raise NoFix("an __init__ of one line")
+        self._require_run(cls)
+        return found
+
+    def inherited_initializer(self, cls: ClassAt) -> At:
+        """The ``__init__`` that a class without one of its own inherits, along single bases in view."""
+        family, current, found = self.family(cls), cls, None
+        if family.unseen or len(cls.bases) != 1:
+            raise NoFix("bases that are not all in view, or several")
+        for ancestor in family.ancestors:
+            if len(ancestor.bases) != 1 or (current.bases[0] or "").rpartition(".")[2] != ancestor.name:
+                raise NoFix("bases that are not one line of classes")
+            current, found = ancestor, found or ancestor.methods.get("__init__")
+        if found is None:
+            raise NoFix(f"no base of {cls.name} has an __init__ in view")
+        self._require_run(cls)
+        return found
+
+    def _require_run(self, cls: ClassAt) -> None:
+        """Every subclass in view runs the ``__init__`` of a class."""
         for other in self.family(cls).descendants:
             own = other.methods.get("__init__")
             text = own.text if own is not None else ""
             runs = re.search(rf"(?:\bsuper\((?:\s*{other.name}\b[^)]*)?\)|\b{cls.name})\s*\.\s*__init__\b", text)
             if own is not None and runs is None:
                 raise NoFix(f"{other.name} does not run the __init__ of {cls.name}")
-        return found
 
     # --- names ----------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Net(nn.Module):
         return self.dequant(self.join(self.a(z), self.b(z))){more}
 """
 
+HEIR = f"class Base(nn.Module):\n    def __init__(self):\n{INIT}\n\nclass Net(Base):{FORWARD}"
+
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
 
 CLASSES: dict[str, tuple[str, tuple[str, ...], Applicability | None]] = {
@@ -170,6 +172,33 @@ CLASSES: dict[str, tuple[str, tuple[str, ...], Applicability | None]] = {
         "        self.join = Join()\n\n    def forward(self, x, y):\n        return self.join(x, y)\n",
         ("Net()", "Plain()"),
         UNSAFE,
+    ),
+    "an inherited constructor": (HEIR, ("Net()",), SAFE),
+    "an inherited constructor with parameters": (
+        HEIR.replace("def __init__(self)", "def __init__(self, width: int = 4, *more, bias=True, **rest)")
+        .replace("nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)", "nn.Conv2d(4, width, 1), nn.Conv2d(4, 4, 1, bias=bias)"),
+        ("Net()", "Net(8)", "Net(4, 1, bias=False, other=2)"),
+        SAFE,
+    ),
+    "an inherited constructor, comments and attributes in the class": (
+        HEIR.replace("class Net(Base):", 'class Net(Base):\n    """A net."""\n\n    kind = 1\n    # the way through'),
+        ("Net()",),
+        SAFE,
+    ),
+    "an inherited constructor, and a class that runs it": (
+        HEIR + "\n\nclass Other(Net):\n    def __init__(self):\n        super().__init__()\n\n\nnet = Net()\n",
+        ("Net()", "Other()"),
+        SAFE,
+    ),
+    "an inherited constructor, and a class that skips it": (
+        HEIR + "\n\nclass Other(Net):\n    def __init__(self):\n        nn.Module.__init__(self)\n\n\nnet = Net()\n",
+        ("Net()",),
+        None,
+    ),
+    "two inherited constructors": (
+        HEIR.replace("class Net(Base)", "class Mixin:\n    pass\n\n\nclass Net(Mixin, Base)"),
+        ("Net()",),
+        None,
     ),
     "stubs by computed names": (
         NET.replace("self.quant,", "self.quant_x, self.quant_y,")
