@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from qlsp.syntax.parse import walk
+from qlsp.syntax.parse import count_names, walk
 
 
 def dropped(node: cst.CSTNode, statement: cst.CSTNode | None, function: cst.CSTNode) -> bool:
@@ -14,7 +14,7 @@ def dropped(node: cst.CSTNode, statement: cst.CSTNode | None, function: cst.CSTN
     name = _bound_name(statement) if _value(statement) is node else None
     if name is None or any(_reads_all_names(inner) for inner in walk(function)):
         return False
-    if sum(_names(inner, name) for inner in _parts(function)) == 1:
+    if sum(count_names(inner, name) for inner in _parts(function)) == 1:
         return True
     return _overwritten(function, statement, name)
 
@@ -42,20 +42,6 @@ def _parts(function: cst.CSTNode) -> list[cst.CSTNode]:
     return [function.body] if isinstance(function, (cst.FunctionDef, cst.Lambda)) else [function]
 
 
-def _names(node: cst.CSTNode, name: str) -> int:
-    """How often a node names a variable."""
-    skipped: set[int] = set()
-    count = 0
-    for inner in walk(node):
-        if isinstance(inner, cst.Arg) and inner.keyword is not None:
-            skipped.add(id(inner.keyword))
-        elif isinstance(inner, cst.Attribute):
-            skipped.add(id(inner.attr))
-        elif isinstance(inner, cst.Name) and inner.value == name and id(inner) not in skipped:
-            count += 1
-    return count
-
-
 def _overwritten(function: cst.CSTNode, statement: cst.CSTNode | None, name: str) -> bool:
     """Does a later statement of the same block bind the name anew before any reads it?"""
     for block in walk(function):
@@ -67,8 +53,8 @@ def _overwritten(function: cst.CSTNode, statement: cst.CSTNode | None, name: str
             small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
             value = _value(small)
             if value is not None and _bound_name(small) == name:
-                return _names(value, name) == 0
-            if _names(line, name):
+                return count_names(value, name) == 0
+            if count_names(line, name):
                 return False
     return False
 

@@ -33,7 +33,7 @@ import libcst as cst
 
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import Unit, bound_names, children, walk
+from qlsp.syntax.parse import Unit, bound_names, children, count_names, walk
 from qlsp.syntax.view import At, ClassAt, CodeView, Family, Key, MethodAt, NodeKey, parsed
 from qlsp.text import Edit, Place, Span
 
@@ -369,7 +369,7 @@ class EditBuilder:
         if name not in parameters:
             return any(isinstance(node, cst.Assign) and _sets(node, name) for node in nodes)
         returns = [node for node in nodes if isinstance(node, cst.Return) and node.value is not None]
-        return bool(returns) and all(_count_names(node, name) for node in returns)
+        return bool(returns) and all(count_names(node, name) for node in returns)
 
     def assignment(self, key: NodeKey) -> tuple[tuple[str, ...], str]:
         """The targets and the value of a plain assignment, as text; a target may be written over lines."""
@@ -595,7 +595,7 @@ class EditBuilder:
             return False
         reads = 0
         for number, statement in enumerate(body[start + 1 :], start + 1):
-            count = _count_names(statement, name)
+            count = count_names(statement, name)
             stored = _stores(statement, name)
             if number < end and count or number == end and count - stored != 1:
                 return False
@@ -609,7 +609,7 @@ class EditBuilder:
                 return False
         after = At(function.unit, block)
         outer = self.view.parent(after)
-        return reads == 1 and (outer is function.node or _count_names(function.node, name) == 2)
+        return reads == 1 and (outer is function.node or count_names(function.node, name) == 2)
 
     # --- text -----------------------------------------------------------------------------------------
 
@@ -1219,20 +1219,6 @@ def _unused(hint: str, taken: set[str]) -> str:
 
 
 _LOADS_PREPARED = re.compile(r"\bprepare\w*\s*\(.*?\bload_state_dict\s*\(", re.S)
-
-
-def _count_names(node: cst.CSTNode, name: str) -> int:
-    """How often a plain name stands in a node; keywords and attributes do not count."""
-    skipped: set[int] = set()
-    count = 0
-    for inner in walk(node):
-        if isinstance(inner, cst.Arg) and inner.keyword is not None:
-            skipped.add(id(inner.keyword))
-        elif isinstance(inner, cst.Attribute):
-            skipped.add(id(inner.attr))
-        elif isinstance(inner, cst.Name) and inner.value == name and id(inner) not in skipped:
-            count += 1
-    return count
 
 
 def _sets(node: cst.Assign, name: str) -> bool:

@@ -474,6 +474,20 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                 push(value)
 
 
+def count_names(node: cst.CSTNode, name: str) -> int:
+    """How often a plain name stands in a node; keywords and attributes do not count."""
+    skipped: set[int] = set()
+    count = 0
+    for inner in walk(node):
+        if isinstance(inner, cst.Arg) and inner.keyword is not None:
+            skipped.add(id(inner.keyword))
+        elif isinstance(inner, cst.Attribute):
+            skipped.add(id(inner.attr))
+        elif isinstance(inner, cst.Name) and inner.value == name and id(inner) not in skipped:
+            count += 1
+    return count
+
+
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the nodes directly below a node, white space left out."""
     for name in reversed(_FIELDS[type(node)]):
