@@ -7,8 +7,9 @@ Linears that feed a ReLU alone, too.
 
 ## Why it matters
 Unfused, every step has an observer and rounds: measured with torch 2.13.0 (x86 qconfig, means of five small models),
-28.0 dB, and 32.9 dB with conv, bn and relu fused. Each step is also a pass over the data. A BatchNorm1d has no quantized kernel at all, so that unfused the converted model raises
-`Could not run 'aten::native_batch_norm' with arguments from the 'QuantizedCPU' backend`; then the finding is an error.
+28.0 dB, and 32.9 dB with conv, bn and relu fused. Each step is also a pass over the data. A BatchNorm1d has no
+quantized kernel at all, so that unfused the converted model raises `Could not run 'aten::native_batch_norm' with
+arguments from the 'QuantizedCPU' backend`; then the finding is an error.
 
 ## Bad
     import torch.ao.quantization as tq
