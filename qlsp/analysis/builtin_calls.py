@@ -1,4 +1,4 @@
-"""Python builtins, the standard library's helpers, and methods of lists, dicts and strings."""
+"""Python builtins."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from qlsp.analysis.calls import Calls
-from qlsp.analysis.machine import MAX_UNROLL, Argument, Arguments
+from qlsp.analysis.containers import Containers
+from qlsp.analysis.machine import MAX_UNROLL, Arguments
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
-from qlsp.values.state import DictObject, HeapObject, Instance, ListObject, State
+from qlsp.values.state import Instance, ListObject, State
 from qlsp.values.value import (
     NO_GUARD,
-    Bound,
     Choice,
     ClassValue,
     Const,
-    FunctionValue,
-    Guard,
     Ref,
     Symbol,
     Tensor,
@@ -27,29 +24,6 @@ from qlsp.values.value import (
     choice,
 )
 
-SAFE_STRING_METHODS = frozenset(
-    [
-        "lower",
-        "upper",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "startswith",
-        "endswith",
-        "replace",
-        "split",
-        "rsplit",
-        "join",
-        "format",
-        "title",
-        "capitalize",
-        "isdigit",
-        "count",
-        "find",
-        "removeprefix",
-        "removesuffix",
-    ]
-)
 NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "int": int,
     "float": float,
@@ -64,10 +38,9 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "ord": ord,
     "chr": chr,
 }
-PARTIAL = "functools.partial"
 
 
-class BuiltinCalls(Calls):
+class BuiltinCalls(Containers):
     """Calls that need no table."""
 
     def builtin(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
@@ -189,27 +162,7 @@ class BuiltinCalls(Calls):
         return self.allocate(state, ListObject(None, element))
 
     def _builtin_dict(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        entries: dict[object, Value] = {}
-        rest: Value | None = Unknown("entries of an open call") if arguments.open else None
-        value = arguments.get(0, "iterable")
-        if value is not None:
-            thing = self.load(state, value) if isinstance(value, Ref) else None
-            if isinstance(thing, DictObject):
-                entries.update(thing.entries)
-                rest = thing.rest
-            else:
-                pairs = self.items(value, state)
-                if pairs is None:
-                    rest = Unknown("entries of an unknown dict")
-                for pair in pairs or []:
-                    entry = self.items(pair, state)
-                    if entry is not None and len(entry) == 2 and isinstance(entry[0], Const):
-                        entries[entry[0].value] = entry[1]
-                    else:
-                        rest = Unknown("entries of an unknown dict")
-        for key, argument in arguments.keywords.items():
-            entries[key] = argument.value
-        return self.allocate(state, DictObject(tuple(entries.items()), rest))
+        return self.new_dict(arguments, state)
 
     def _builtin_sum(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterable")
@@ -371,229 +324,3 @@ class BuiltinCalls(Calls):
         if None in truths:
             return Unknown("a condition on unknown values")
         return Const(quantifier(truths))
-
-    # --- standard library ---------------------------------------------------------------------------
-
-    def standard_library(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
-        """``copy``, ``collections``, ``functools``, ``itertools``, ``math``: what models use of them."""
-        first = arguments.positional[0].value if arguments.positional else None
-        match name:
-            case "copy.deepcopy":
-                return self.copy_graph(first, state) if first is not None else None
-            case "copy.copy":
-                return first
-            case "collections.OrderedDict" | "collections.defaultdict":
-                if name.endswith("defaultdict"):
-                    return self.allocate(state, DictObject((), None))
-                return self._builtin_dict(arguments, node, state)
-            case "functools.partial":
-                shown = tuple((str(i), a.value) for i, a in enumerate(arguments.positional))
-                keywords: dict[str, Value] = {k: a.value for k, a in arguments.keywords.items()}
-                return self.allocate(state, Instance(Symbol(PARTIAL), keywords, shown))
-            case "types.SimpleNamespace":
-                given: dict[str, Value] = {k: a.value for k, a in arguments.keywords.items()}
-                return None if arguments.open else self.allocate(state, Instance(Symbol(name), given))
-            case "functools.reduce":
-                return self._reduce(arguments, node, state)
-            case "itertools.chain":
-                parts = [self.items(a.value, state) for a in arguments.positional]
-                if all(part is not None for part in parts):
-                    return TupleValue(tuple(v for part in parts if part is not None for v in part))
-                return self.allocate(state, ListObject(None, Unknown("an element of a chain")))
-            case _ if name.startswith("math.") and all(isinstance(a.value, Const) for a in arguments.positional):
-                return self._math(name.removeprefix("math."), arguments)
-        return None
-
-    def _math(self, name: str, arguments: Arguments) -> Value:
-        import math
-
-        function = getattr(math, name, None)
-        values = [a.value.value for a in arguments.positional if isinstance(a.value, Const)]
-        if not callable(function):
-            return Unknown(f"math.{name}")
-        try:
-            return Const(function(*values))
-        except Exception:
-            return Unknown(f"math.{name} fails")
-
-    def _reduce(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        if len(arguments.positional) < 2:
-            return Unknown("reduce() of nothing")
-        function = arguments.positional[0].value
-        items = self.items(arguments.positional[1].value, state)
-        if not items:
-            return Unknown("reduce() of an unknown iterable")
-        start = arguments.get(2, "initial")
-        values = list(items) if start is None else [start, *items]
-        total = values[0]
-        saved = self.path
-        span = self.span(node)
-        for number, item in enumerate(values[1:]):
-            self.path = (*saved, (span, number))
-            total = self.call(function, Arguments.of(total, item), node, state)
-        self.path = saved
-        return total
-
-    def call_partial(self, partial: Instance, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        """A call of a ``functools.partial`` object."""
-        if not partial.arguments:
-            return Unknown("an empty partial")
-        function = partial.arguments[0][1]
-        positional = [Argument(value) for _, value in partial.arguments[1:]]
-        keywords = {name: Argument(value) for name, value in partial.attributes.items()}
-        merged = Arguments([*positional, *arguments.positional], {**keywords, **arguments.keywords}, arguments.open)
-        return self.call(function, merged, node, state)
-
-    def call_object(self, ref: Ref, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
-        """Calls of partial objects come first."""
-        instance = self.instance(state, ref)
-        if instance is not None and instance.cls == Symbol(PARTIAL) and node is not None:
-            return self.call_partial(instance, arguments, node, state)
-        return super().call_object(ref, arguments, node, state)
-
-    # --- containers ---------------------------------------------------------------------------------
-
-    def container_method(
-        self, ref: Ref, thing: HeapObject, name: str, arguments: Arguments, node: cst.Call, state: State
-    ) -> Value:
-        """A method of a list or a dict."""
-        if isinstance(thing, ListObject):
-            return self._list_method(ref, thing, name, arguments, state)
-        if isinstance(thing, DictObject):
-            return self._dict_method(ref, thing, name, arguments, state)
-        return Unknown(f"method {name}")
-
-    def _list_method(self, ref: Ref, thing: ListObject, name: str, arguments: Arguments, state: State) -> Value:
-        first = arguments.positional[0].value if arguments.positional else None
-        match name:
-            case "append" | "add" if first is not None:
-                state.heap[ref.oid] = self._appended(thing, first)
-                return Const(None)
-            case "extend" | "update" if first is not None:
-                state.heap[ref.oid] = self.extended(thing, first, state)
-                return Const(None)
-            case "insert" if len(arguments.positional) == 2:
-                value = arguments.positional[1].value
-                if thing.items is not None and isinstance(first, Const) and isinstance(first.value, int):
-                    items = list(thing.items)
-                    items.insert(first.value, value)
-                    state.heap[ref.oid] = ListObject(tuple(items))
-                else:
-                    state.heap[ref.oid] = self._loosened(thing, value)
-                return Const(None)
-            case "pop":
-                return self._pop(ref, thing, first, state)
-            case "reverse":
-                if thing.items is not None:
-                    state.heap[ref.oid] = ListObject(tuple(reversed(thing.items)))
-                return Const(None)
-            case "copy":
-                return self.allocate(state, thing)
-            case "clear":
-                state.heap[ref.oid] = ListObject(())
-                return Const(None)
-            case "index" | "count":
-                return Unknown(f"list.{name}()")
-            case _:
-                state.heap[ref.oid] = self._loosened(thing, None)
-                return Unknown(f"list.{name}()")
-
-    def _appended(self, thing: ListObject, value: Value) -> ListObject:
-        if thing.items is not None:
-            return ListObject((*thing.items, value))
-        return self._loosened(thing, value)
-
-    def _loosened(self, thing: ListObject, value: Value | None) -> ListObject:
-        parts: list[tuple[Guard, Value]] = [(NO_GUARD, v) for v in thing.items or ()]
-        if thing.element is not None:
-            parts.append((NO_GUARD, thing.element))
-        if value is not None:
-            parts.append((NO_GUARD, self.marked_many(value)))
-        return ListObject(None, choice(parts) if parts else None)
-
-    def _pop(self, ref: Ref, thing: ListObject, index: Value | None, state: State) -> Value:
-        if thing.items is None:
-            return thing.element if thing.element is not None else Unknown("an element of an empty list")
-        position = -1 if index is None else (index.value if isinstance(index, Const) else None)
-        if not isinstance(position, int) or not -len(thing.items) <= position < len(thing.items):
-            value = choice([(NO_GUARD, v) for v in thing.items]) if thing.items else Unknown("an empty list")
-            state.heap[ref.oid] = self._loosened(thing, None)
-            return value
-        items = list(thing.items)
-        value = items.pop(position)
-        state.heap[ref.oid] = ListObject(tuple(items))
-        return value
-
-    def _dict_method(self, ref: Ref, thing: DictObject, name: str, arguments: Arguments, state: State) -> Value:
-        first = arguments.positional[0].value if arguments.positional else None
-        entries = dict(thing.entries)
-        match name:
-            case "items" | "values" | "keys":
-                return self._view(thing, name, state)
-            case "get" | "pop" | "setdefault":
-                value = self._entry(thing, first) if first is not None else Unknown("get() of nothing")
-                default = arguments.get(1, "default")
-                known = isinstance(first, (Const, Symbol))
-                key = first.value if isinstance(first, Const) else first
-                missing = known and thing.rest is None and key not in entries
-                if missing:
-                    value = default if default is not None else Const(None)
-                if name == "pop" and known:
-                    entries.pop(key, None)
-                    state.heap[ref.oid] = DictObject(tuple(entries.items()), thing.rest)
-                if name == "setdefault" and missing and known:
-                    entries[key] = value
-                    state.heap[ref.oid] = DictObject(tuple(entries.items()), thing.rest)
-                return value
-            case "update":
-                merged = self._builtin_dict(arguments, cst.Call(cst.Name("dict")), state)
-                other = self.load(state, merged) if isinstance(merged, Ref) else None
-                if isinstance(other, DictObject):
-                    entries.update(other.entries)
-                    rest = other.rest if other.rest is not None else thing.rest
-                    state.heap[ref.oid] = DictObject(tuple(entries.items()), rest)
-                return Const(None)
-            case "copy":
-                return self.allocate(state, thing)
-            case "clear":
-                state.heap[ref.oid] = DictObject()
-                return Const(None)
-            case _:
-                return Unknown(f"dict.{name}()")
-
-    def _view(self, thing: DictObject, name: str, state: State) -> Value:
-        pairs: list[tuple[Value, Value]] = [
-            (key if isinstance(key, Symbol) else Const(key), value) for key, value in thing.entries
-        ]
-        if thing.rest is None:
-            if name == "keys":
-                return TupleValue(tuple(key for key, _ in pairs))
-            if name == "values":
-                return TupleValue(tuple(value for _, value in pairs))
-            return TupleValue(tuple(TupleValue(pair) for pair in pairs))
-        values = choice([(NO_GUARD, v) for _, v in pairs] + [(NO_GUARD, thing.rest)])
-        key: Value = Unknown("a key of an unknown dict")
-        element = {"keys": key, "values": values}.get(name, TupleValue((key, values)))
-        return self.allocate(state, ListObject(None, element))
-
-    def constant_method(self, receiver: Value, name: str, arguments: Arguments, state: State) -> Value:
-        """A method of a string or a number."""
-        values = [a.value for a in arguments.positional]
-        if isinstance(receiver, Const) and isinstance(receiver.value, str) and name in SAFE_STRING_METHODS:
-            if name == "join" and values:
-                parts = self.items(values[0], state)
-                if parts is not None and all(isinstance(p, Const) for p in parts):
-                    return Const(receiver.value.join(str(p.value) for p in parts if isinstance(p, Const)))
-            elif all(isinstance(v, Const) for v in values) and not arguments.keywords:
-                try:
-                    result = getattr(receiver.value, name)(*(v.value for v in values if isinstance(v, Const)))
-                except Exception:
-                    return Unknown(f"str.{name}() fails")
-                if isinstance(result, list):
-                    return self.allocate(state, ListObject(tuple(Const(part) for part in result)))
-                return Const(result)
-        if isinstance(receiver, Bound):
-            return Unknown("a method of a method")
-        if isinstance(receiver, FunctionValue):
-            return Unknown("an attribute of a function")
-        return Unknown(f"method {name} of a value that is not followed")

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.builtin_calls import BuiltinCalls
 from qlsp.analysis.facts import FunctionalUse
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
+from qlsp.analysis.standard_library import StandardLibrary
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
@@ -148,7 +148,7 @@ PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDat
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 
 
-class Library(BuiltinCalls):
+class Library(StandardLibrary):
     """What the library does."""
 
     def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:

@@ -1,0 +1,347 @@
+"""Items: reading and writing what containers and tensors hold, iteration, inputs of unknown structure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from qlsp.analysis.machine import Argument, Arguments
+from qlsp.analysis.objects import NAMED_TUPLE, Objects
+from qlsp.values.qparams import DerivedScale, ObservedScale
+from qlsp.values.state import DictObject, Instance, ListObject, State
+from qlsp.values.value import (
+    NO_GUARD,
+    Bound,
+    Choice,
+    ClassValue,
+    Const,
+    Domain,
+    Guard,
+    Ref,
+    Symbol,
+    Tensor,
+    TupleValue,
+    Unknown,
+    Value,
+    choice,
+    options_of,
+)
+
+ORDERED_CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"})
+NAMED_CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
+
+
+class Items(Objects):
+    """Reading and writing of items."""
+
+    def children(self, instance: Instance) -> dict[str, Value]:
+        """The module attributes of a container, in order."""
+        return {k: v for k, v in instance.attributes.items() if k.isdigit()}
+
+    def items(self, value: Value, state: State) -> list[Value] | None:
+        """The items of an iterable of known length, else None."""
+        if isinstance(value, TupleValue):
+            return list(value.items)
+        if isinstance(value, Const) and isinstance(value.value, str):
+            return [Const(character) for character in value.value]
+        if isinstance(value, Const) and isinstance(value.value, range):
+            return [Const(number) for number in value.value]
+        if not isinstance(value, Ref):
+            return None
+        thing = self.load(state, value)
+        if isinstance(thing, ListObject):
+            return list(thing.items) if thing.items is not None else None
+        if isinstance(thing, DictObject):
+            if thing.rest is not None:
+                return None
+            return [key if isinstance(key, Symbol) else Const(key) for key, _ in thing.entries]
+        if isinstance(thing, Instance):
+            base = self.native_base(thing)
+            if base in ORDERED_CONTAINERS and "*" not in thing.attributes:
+                return list(self.children(thing).values())
+            if base in NAMED_CONTAINERS:
+                return [Const(name) for name in thing.attributes if name != "qconfig"]
+            if NAMED_TUPLE in self.mro(thing.cls):
+                return list(thing.attributes.values())
+        return None
+
+    def element(self, value: Value, index: int, state: State) -> Value:
+        """Element ``index`` of an iterable of unknown length; -1 stands for some element."""
+        if isinstance(value, Choice):
+            return choice([(guard, self.element(v, index, state)) for guard, v in value.options])
+        if isinstance(value, Tensor):
+            return self.item_of_tensor(value, index)
+        if isinstance(value, Ref):
+            thing = self.load(state, value)
+            if isinstance(thing, ListObject) and thing.items is None:
+                if thing.element is None:
+                    return Unknown("an element of an empty list")
+                element = self.unshared(thing.element)
+                return self._indexed(element, index) if index >= 0 else element
+            if isinstance(thing, DictObject) and thing.rest is not None:
+                return Unknown("a key of an unknown dict")
+            if isinstance(thing, Instance) and "*" in thing.attributes:
+                return thing.attributes["*"]
+        items = self.items(value, state)
+        if items:
+            return choice([(NO_GUARD, item) for item in items]) if index < 0 else items[index % len(items)]
+        if isinstance(value, Unknown):
+            symbol = (*value.symbol, "[]", index) if value.symbol is not None and index >= 0 else None
+            return Unknown(value.reason, symbol)
+        return Unknown("an element of an unknown iterable")
+
+    def unshared(self, value: Value) -> Value:
+        """A member of a list of unknown length: where one module stands for many, its scale is not one scale."""
+        if isinstance(value, Choice):
+            return choice([(guard, self.unshared(option)) for guard, option in value.options])
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self.unshared(item) for item in value.items))
+        if not isinstance(value, Tensor) or value.qparams is None:
+            return value
+        return replace(value, qparams=replace(value.qparams, scale=None)) if self.is_summary(value) else value
+
+    def is_summary(self, value: Tensor) -> bool:
+        """True if the scale belongs to a module that stands for several (built in a loop of unknown length)."""
+        scale = value.qparams.scale if value.qparams is not None else None
+        while isinstance(scale, DerivedScale):
+            scale = scale.base
+        return isinstance(scale, ObservedScale) and scale.observer.owner in self.summaries
+
+    def _indexed(self, value: Value, index: int) -> Value:
+        """A fixed element of a list whose elements are described by one value."""
+        if isinstance(value, Choice):
+            return choice([(guard, self._indexed(option, index)) for guard, option in value.options])
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self._indexed(item, index) for item in value.items))
+        if isinstance(value, Tensor):
+            number = self.number(("item", value.number, index))
+            base = number if value.base == value.number else value.base
+            return replace(value, number=number, base=base, many=False)
+        return value
+
+    def item_of_tensor(self, value: Tensor, index: int) -> Tensor:
+        """What iterating or unpacking a tensor (or an input that may be a list) gives."""
+        number = self.number(("item", value.number, index))
+        return replace(value, number=number, base=value.base)
+
+    def marked_many(self, value: Value) -> Value:
+        """The value as an element of a list of unknown length."""
+        if isinstance(value, Choice):
+            return choice([(guard, self.marked_many(option)) for guard, option in value.options])
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self.marked_many(item) for item in value.items))
+        return replace(value, many=True) if isinstance(value, Tensor) and value.base == value.number else value
+
+    def loop_element(self, value: Value, statement: cst.For, state: State) -> Value:
+        """What the loop variable stands for in a loop of unknown length."""
+        return self.comprehension_element(value, state)
+
+    def comprehension_element(self, value: Value, state: State) -> Value:
+        """One element, standing for all of them."""
+        if isinstance(value, Tensor):
+            return self.item_of_tensor(value, -1)
+        return self.marked_many(self.element(value, -1, state))
+
+    def plain_input(self, value: Tensor) -> Tensor:
+        """An input that is known to be one tensor."""
+        return replace(value, collection=False)
+
+    def list_input(self, value: Tensor, state: State) -> Value:
+        """An input that is known to be a list of tensors."""
+        number = self.number(("elements", value.number))
+        element = replace(value, number=number, base=number, many=True, collection=False)
+        return self.allocate(state, ListObject(None, element))
+
+    def dict_entry(self, value: Tensor) -> Tensor:
+        """Some entry of an input that turns out to be a dict of tensors."""
+        number = self.number(("entries", value.number))
+        return replace(value, number=number, base=number, many=True, collection=False)
+
+    def extended(self, thing: ListObject, value: Value, state: State) -> ListObject:
+        """A list after ``extend``."""
+        items = self.items(value, state)
+        if items is not None and thing.items is not None:
+            return ListObject((*thing.items, *items))
+        parts: list[tuple[Guard, Value]] = [(NO_GUARD, v) for v in thing.items or ()]
+        if thing.element is not None:
+            parts.append((NO_GUARD, thing.element))
+        if items is not None:
+            parts.extend((NO_GUARD, v) for v in items)
+        else:
+            parts.append((NO_GUARD, self.comprehension_element(value, state)))
+        return ListObject(None, choice(parts) if parts else None)
+
+    def subscript(self, value: Value, node: cst.Subscript, state: State) -> Value:
+        """Read an item or a slice."""
+        if isinstance(value, (Symbol, ClassValue)):
+            return value
+        index = self._index(node, state)
+        if isinstance(value, Tensor):
+            return self._tensor_item(value, index, node, state)
+        if isinstance(index, Choice):
+            return choice([(g, self.item(value, option, state)) for g, option in index.options])
+        return self.item(value, index, state)
+
+    def _index(self, node: cst.Subscript, state: State) -> Value:
+        parts: list[Value] = []
+        for element in node.slice:
+            if isinstance(element.slice, cst.Index):
+                parts.append(self.eval(element.slice.value, state))
+            elif isinstance(element.slice, cst.Slice):
+                bounds = [element.slice.lower, element.slice.upper, element.slice.step]
+                values = [self.eval(bound, state) if bound is not None else Const(None) for bound in bounds]
+                parts.append(TupleValue((Const("slice"), *values)))
+        return parts[0] if len(parts) == 1 else TupleValue(tuple(parts))
+
+    def _tensor_item(self, value: Tensor, index: Value, node: cst.Subscript, state: State) -> Value:
+        if isinstance(index, Const) and isinstance(index.value, str):
+            number = self.number(("item", value.number, index.value))
+            return replace(value, number=number, base=number)
+        return self.slice_of(value, self.key_of(index, state), node)
+
+    def item(self, value: Value, index: Value, state: State) -> Value:
+        """``value[index]`` of a Python container."""
+        if isinstance(value, Unknown):
+            symbol = (*value.symbol, "[]", index) if value.symbol is not None else None
+            return Unknown(value.reason, symbol)
+        thing = self.load(state, value) if isinstance(value, Ref) else None
+        if isinstance(thing, DictObject):
+            return self._entry(thing, index)
+        if isinstance(thing, Instance):
+            if self.native_base(thing) in NAMED_CONTAINERS:
+                if isinstance(index, Const) and str(index.value) in thing.attributes:
+                    return thing.attributes[str(index.value)]
+                values = [(NO_GUARD, v) for v in thing.attributes.values()]
+                return Unknown("an entry under an unknown key") if not values else choice(values)
+            if self.native_base(thing) not in ORDERED_CONTAINERS:
+                method = self.attribute(value, "__getitem__", state)
+                if isinstance(method, Bound) and method.function is not None:
+                    return self.call_function(method.function, value, Arguments.of(index), None, state)
+                return Unknown("an item of an object")
+        items = self.items(value, state)
+        if items is None:
+            position = index.value if isinstance(index, Const) and isinstance(index.value, int) else -1
+            if isinstance(index, TupleValue):
+                return value
+            return self.element(value, position if position >= 0 else -1, state)
+        return self._known_item(value, items, index, state)
+
+    def _known_item(self, value: Value, items: list[Value], index: Value, state: State) -> Value:
+        if isinstance(index, Const) and isinstance(index.value, int):
+            position = index.value
+            return items[position] if -len(items) <= position < len(items) else Unknown("an index out of range")
+        if isinstance(index, TupleValue) and index.items[:1] == (Const("slice"),):
+            bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
+            if len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds):
+                picked = items[bounds[0] : bounds[1] : bounds[2]]
+                if isinstance(value, TupleValue):
+                    return TupleValue(tuple(picked))
+                thing = self.load(state, value) if isinstance(value, Ref) else None
+                if isinstance(thing, Instance):
+                    attributes = {str(i): item for i, item in enumerate(picked)}
+                    return self.allocate(state, replace(thing, attributes=attributes))
+                return self.allocate(state, ListObject(tuple(picked)))
+            element = choice([(NO_GUARD, item) for item in items]) if items else None
+            return self.allocate(state, ListObject(None, element))
+        return choice([(NO_GUARD, item) for item in items]) if items else Unknown("an item of an empty list")
+
+    def _entry(self, thing: DictObject, index: Value) -> Value:
+        entries = dict(thing.entries)
+        key: object = index if isinstance(index, Symbol) else (index.value if isinstance(index, Const) else None)
+        if isinstance(index, (Const, Symbol)):
+            try:
+                if key in entries:
+                    return entries[key]
+            except TypeError:
+                return Unknown("an unhashable key")
+            return self._rest_entry(thing.rest, key) if thing.rest is not None else Unknown("a missing key")
+        options = [(NO_GUARD, v) for v in entries.values()]
+        if thing.rest is not None:
+            options.append((NO_GUARD, thing.rest))
+        return choice(options) if options else Unknown("an entry of an empty dict")
+
+    def _rest_entry(self, rest: Value, key: object) -> Value:
+        if isinstance(rest, Tensor):
+            number = self.number(("item", rest.number, key))
+            return replace(rest, number=number, base=number, many=False)
+        return rest
+
+    def set_item(self, target: cst.Subscript, value: Value, state: State) -> None:
+        """``target[index] = value``."""
+        container = self.eval(target.value, state)
+        index = self._index(target, state)
+        if self._is_tensor(container):
+            self._store_in_tensor(target, container, index, value, state)
+            return
+        if not isinstance(container, Ref):
+            self.stored_outside(container, value, state)
+            return
+        thing = self.load(state, container)
+        if isinstance(thing, DictObject):
+            if isinstance(index, (Const, Symbol)):
+                entries = dict(thing.entries)
+                entries[index if isinstance(index, Symbol) else index.value] = value
+                state.heap[container.oid] = DictObject(tuple(entries.items()), thing.rest)
+            else:
+                rest = value if thing.rest is None else choice([(NO_GUARD, thing.rest), (NO_GUARD, value)])
+                state.heap[container.oid] = DictObject(thing.entries, rest)
+        elif isinstance(thing, ListObject):
+            state.heap[container.oid] = self._replaced(thing, index, value)
+        elif isinstance(thing, Instance) and isinstance(index, Const):
+            base = self.native_base(thing)
+            name = str(index.value)
+            if base in ORDERED_CONTAINERS and isinstance(index.value, int) and index.value < 0:
+                name = str(len(self.children(thing)) + index.value)
+            if base in ORDERED_CONTAINERS or base in NAMED_CONTAINERS:
+                state.heap[container.oid] = thing.with_attribute(name, value)
+
+    def _is_tensor(self, container: Value) -> bool:
+        """True for what is certainly a tensor, and no input that may be a list."""
+        options = [option for _, option in options_of(container)]
+        return all(isinstance(option, Tensor) and not option.collection for option in options)
+
+    def _store_in_tensor(
+        self, target: cst.Subscript, container: Value, index: Value, value: Value, state: State
+    ) -> None:
+        """Values go into a part of a tensor; an index that is all of it replaces the tensor."""
+        parts = index.items if isinstance(index, TupleValue) and not _is_slice(index) else (index,)
+        if all(part == Const(...) or part == ALL for part in parts):
+            return
+        by_tensor = any(self.has_tensor(part, state) or isinstance(part, Ref) for part in parts)
+        spelling = "[tensor]=" if by_tensor else "[]="
+        keywords = {"indices" if by_tensor else "index": Argument(index)}
+        statement = self.current.statement
+        source = statement.value if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+        keywords["values" if by_tensor else "value"] = Argument(value, source)
+        row = self.backend.operators[spelling]
+        self.apply(row, spelling, Arguments([Argument(container, target.value)], keywords), target, state)
+
+    def stored_outside(self, container: Value, value: Value, state: State) -> None:
+        """An item of something that is not followed is set (see ``lifecycle``)."""
+
+    def _replaced(self, thing: ListObject, index: Value, value: Value) -> ListObject:
+        if thing.items is None:
+            parts = [(NO_GUARD, value)] + ([(NO_GUARD, thing.element)] if thing.element is not None else [])
+            return ListObject(None, choice(parts))
+        if isinstance(index, Const) and isinstance(index.value, int):
+            position = index.value
+            if -len(thing.items) <= position < len(thing.items):
+                items = list(thing.items)
+                items[position] = value
+                return ListObject(tuple(items))
+            return thing
+        element = choice([(NO_GUARD, item) for item in (*thing.items, value)])
+        return ListObject(None, element)
+
+    def unknown_tensor(self, reason: str, domain: Domain = Domain.FLOAT) -> Tensor:
+        """A tensor of which only the domain is known."""
+        number = self.fresh(reason)
+        return Tensor(domain, number, number)
+
+def _is_slice(index: TupleValue) -> bool:
+    return len(index.items) == 4 and index.items[0] == Const("slice")
+
+
+ALL = TupleValue((Const("slice"), Const(None), Const(None), Const(None)))
+"""The index ``:``."""
