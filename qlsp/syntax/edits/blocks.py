@@ -1,0 +1,182 @@
+"""Questions about the statements around a node: loops, names that are bound, values that are read once."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from qlsp.diagnostics import NoFix
+from qlsp.syntax.edits.parts import Expression, LoopAt
+from qlsp.syntax.edits.slices import Slices
+from qlsp.syntax.parse import bound_names, count_names, walk
+from qlsp.syntax.view import At, NodeKey
+
+
+class Blocks(Slices):
+    """Loops, blocks and names of the function around a node."""
+
+    def loop(self, key: NodeKey, head: NodeKey) -> LoopAt:
+        """The loop or comprehension with this head, if it is the only one of the function around a node."""
+        at, wanted = self.view.at(key), self.view.at(head)
+        found = None
+        inner = at.node
+        for node in self.view.ancestors(at):
+            if isinstance(node, (cst.FunctionDef, cst.Lambda)):
+                break
+            if isinstance(node, cst.While) or isinstance(node, (cst.For, cst.CompFor)) and inner is node.iter:
+                raise NoFix("a loop without a head, or the head itself")
+            if isinstance(node, cst.For):
+                loop: cst.For | cst.CompFor = node
+            elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+                loop = node.for_in
+                if loop.inner_for_in is not None:
+                    raise NoFix("a comprehension with two loops")
+            else:
+                inner = node
+                continue
+            inner = node
+            if found is not None or loop is not wanted.node or loop.asynchronous is not None:
+                raise NoFix("a loop in a loop")
+            found = loop
+        if found is None:
+            raise NoFix("not in this loop")
+        target, iterable = (self._expression(At(at.unit, node)) for node in (found.target, found.iter))
+        return LoopAt(At(at.unit, found), target, iterable)
+
+    def in_constructor(self, key: NodeKey) -> bool:
+        """True if a node stands in an ``__init__``."""
+        function = self.view.function(self.view.at(key))
+        node = function.node if function is not None else None
+        return isinstance(node, cst.FunctionDef) and node.name.value == "__init__"
+
+    def runs_once(self, key: NodeKey) -> bool:
+        """False where a node is part of a comprehension, a lambda or a condition of its statement."""
+        at = self.view.at(key)
+        kinds = (cst.CompFor, cst.BaseComp, cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.Comparison)
+        for node in self.view.ancestors(at):
+            if isinstance(node, cst.BaseStatement):
+                return not isinstance(node, (cst.If, cst.While))
+            if isinstance(node, kinds):
+                return False
+        return True
+
+    def may_rebind(self, key: NodeKey, name: str) -> bool:
+        """True if a statement may bind a name anew: a name of the function that it gives back if it is a
+        parameter, or a name of the script."""
+        at = self.view.at(key)
+        function = self.view.function(at)
+        if function is None:
+            return self.view.enclosing_class(at) is None
+        if not isinstance(function.node, cst.FunctionDef):
+            return False
+        nodes = list(walk(function.node))
+        if any(isinstance(node, (cst.Global, cst.Nonlocal)) for node in nodes) or self._nested(function):
+            return False
+        parameters = {node.name.value for node in nodes if isinstance(node, cst.Param)}
+        if name not in parameters:
+            return any(isinstance(node, cst.Assign) and _sets(node, name) for node in nodes)
+        returns = [node for node in nodes if isinstance(node, cst.Return) and node.value is not None]
+        return bool(returns) and all(count_names(node, name) for node in returns)
+
+    def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
+        """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
+        one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
+        block = self.view.parent(one)
+        if block is not self.view.parent(other):
+            raise NoFix("statements of different blocks")
+        if isinstance(block, cst.IndentedBlock):
+            body = list(block.body)
+            start, end = body.index(one.node), body.index(other.node)  # type: ignore[arg-type]
+            names = [bound_names("statement", None, At(one.unit, node).text) for node in body[start:end]]
+        elif block is None and one.unit.path == other.unit.path and one.unit.segment == other.unit.segment:
+            units = self.view.file(one.unit.path).syntax.units
+            start, end = units.index(one.unit), units.index(other.unit)
+            names = [unit.names for unit in units[start:end]]
+        else:
+            raise NoFix("statements of different blocks")
+        if not names:
+            raise NoFix("statements in another order")
+        return names[0], frozenset().union(*names[1:])
+
+    def local_name(self, key: NodeKey, hint: str) -> str:
+        """A name that the function around a node does not use."""
+        function = self.view.function(self.view.at(key))
+        if function is None:
+            raise NoFix("not in a function")
+        names = {node.value for node in walk(function.node) if isinstance(node, cst.Name)}
+        return unused(hint, names | set(self.view.file(key.path).imports))
+
+    def feeds_only(self, producer: NodeKey, consumer: NodeKey, element: Expression) -> bool:
+        """True if a call is the expression itself, or what a name holds that only this expression reads."""
+        made, used = self.view.at(producer), self.view.at(consumer)
+        if self._expression(made).place == element.place:
+            return True
+        statement, other = self.view.statement(made), self.view.statement(used)
+        block = self.view.parent(statement)
+        if element.name is None or "." in element.name or block is not self.view.parent(other):
+            return False
+        if not isinstance(block, cst.IndentedBlock):
+            return False
+        assignment = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
+        if not isinstance(assignment, cst.Assign) or len(assignment.targets) != 1:
+            return False
+        target = assignment.targets[0].target
+        if not isinstance(target, cst.Name) or target.value != element.name or assignment.value is not made.node:
+            return False
+        function = self.view.function(made)
+        if function is None or self.view.repeats(made) or self._nested(function):
+            return False
+        return self._read_once(block, statement.node, other.node, element.name, function)
+
+    def _nested(self, function: At) -> bool:
+        return any(
+            isinstance(node, (cst.FunctionDef, cst.Lambda)) for node in walk(function.node) if node is not function.node
+        )
+
+    def _read_once(
+        self, block: cst.IndentedBlock, made: cst.CSTNode, used: cst.CSTNode, name: str, function: At
+    ) -> bool:
+        """One read of a name between the statement that sets it and the one that sets it anew."""
+        body = list(block.body)
+        start, end = body.index(made), body.index(used)  # type: ignore[arg-type]
+        if start > end:
+            return False
+        reads = 0
+        for number, statement in enumerate(body[start + 1 :], start + 1):
+            count = count_names(statement, name)
+            stored = _stores(statement, name)
+            if number < end and count or number == end and count - stored != 1:
+                return False
+            if number == end:
+                reads = 1
+                if stored:
+                    return True
+            elif number > end and stored and count == stored:
+                return True
+            elif number > end and count:
+                return False
+        after = At(function.unit, block)
+        outer = self.view.parent(after)
+        return reads == 1 and (outer is function.node or count_names(function.node, name) == 2)
+
+
+def _sets(node: cst.Assign, name: str) -> bool:
+    return any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
+
+
+def _stores(node: cst.CSTNode, name: str) -> int:
+    """1 if a plain assignment at the top of a statement sets a name."""
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+        return int(isinstance(target, cst.Name) and target.value == name)
+    return 0
+
+
+def unused(hint: str, taken: set[str]) -> str:
+    """A name like a hint that is not taken."""
+    if hint not in taken:
+        return hint
+    number = 2
+    while f"{hint}_{number}" in taken:
+        number += 1
+    return f"{hint}_{number}"
