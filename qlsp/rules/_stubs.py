@@ -9,11 +9,11 @@ from qlsp.analysis.facts import OpCall
 from qlsp.analysis.scales import terminal_consumers
 from qlsp.diagnostics import Fix, Message, NoFix
 from qlsp.ops.spec import Role
+from qlsp.rules._cats import join_cats
 from qlsp.rules._rewrites import (
     QUANT_STUB,
     Doubts,
     doubt_the_class,
-    join_cats,
     one_for_each_pass,
     require_converted_receiver,
     require_eager,

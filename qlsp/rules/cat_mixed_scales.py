@@ -106,15 +106,10 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales, is_cat
 from qlsp.diagnostics import Fix, Message, Severity
+from qlsp.rules._cats import through_float, with_functional
 from qlsp.rules._functionals import strays_cat
-from qlsp.rules._rewrites import (
-    call_of,
-    through_float,
-    with_functional,
-    with_one_stub,
-    with_shared_stub,
-    with_tied_observers,
-)
+from qlsp.rules._one_scale import with_one_stub, with_shared_stub, with_tied_observers
+from qlsp.rules._rewrites import call_of
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.qparams import ObservedScale
 from qlsp.values.value import Domain, Origin, Tensor

@@ -66,13 +66,13 @@ from collections.abc import Iterator
 
 from qlsp.analysis.facts import Keeping, OpCall
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
+from qlsp.rules._cats import join_cats
 from qlsp.rules._functionals import Loss, losses, sites
 from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
     Doubts,
     call_of,
     doubt_the_class,
-    join_cats,
     one_for_each_pass,
     quantized_everywhere,
     require_converted_receiver,

@@ -73,13 +73,7 @@ from typing import TYPE_CHECKING
 from qlsp.analysis.facts import Keeping
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.rules._functionals import losses, sites
-from qlsp.rules._rewrites import (
-    FLOAT_FUNCTIONAL,
-    Doubts,
-    doubt_the_class,
-    quantized_everywhere,
-    require_eager,
-)
+from qlsp.rules._rewrites import FLOAT_FUNCTIONAL, Doubts, doubt_the_class, quantized_everywhere, require_eager
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import SpanId
 

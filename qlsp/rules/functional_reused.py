@@ -82,6 +82,7 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import Facts, Mode, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Severity
 from qlsp.ops.spec import Role
+from qlsp.rules._cats import join_cats
 from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._functionals import functional_at
 from qlsp.rules._rewrites import (
@@ -90,7 +91,6 @@ from qlsp.rules._rewrites import (
     call_of,
     consumers,
     doubt_the_class,
-    join_cats,
     one_for_each_pass,
     require_converted_receiver,
     require_eager,

@@ -86,14 +86,7 @@ from qlsp.rules._boundary import (
     stubs,
 )
 from qlsp.rules._causes import Cause, cause_of
-from qlsp.rules._rewrites import (
-    QUANT_STUB,
-    Doubts,
-    call_of,
-    doubt_the_class,
-    require_eager,
-    uses,
-)
+from qlsp.rules._rewrites import QUANT_STUB, Doubts, call_of, doubt_the_class, require_eager, uses
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import Domain, SpanId, Tensor
 

@@ -78,11 +78,11 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
 from qlsp.ops.spec import Observation
+from qlsp.rules._cats import join_cats
 from qlsp.rules._rewrites import (
     Doubts,
     call_of,
     doubt_the_class,
-    join_cats,
     require_converted_receiver,
     require_eager,
     require_one_call,

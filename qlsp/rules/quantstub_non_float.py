@@ -68,14 +68,7 @@ from qlsp.analysis.scales import is_cat
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
 from qlsp.rules._boundary import inputs_of, tensors
-from qlsp.rules._rewrites import (
-    QUANT_STUB,
-    call_of,
-    require_direct_call,
-    require_one_call,
-    require_stub_call,
-    uses,
-)
+from qlsp.rules._rewrites import QUANT_STUB, call_of, require_direct_call, require_one_call, require_stub_call, uses
 from qlsp.rules.api import Finding, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import Domain, Origin, Tensor
 

@@ -72,6 +72,7 @@ from qlsp.analysis.facts import OpCall, Workflow
 from qlsp.analysis.scales import Scales
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.ops.spec import Role
+from qlsp.rules._cats import join_cats
 from qlsp.rules._causes import Cause, cause_of
 from qlsp.rules._rewrites import (
     QUANT_STUB,
@@ -79,7 +80,6 @@ from qlsp.rules._rewrites import (
     call_of,
     dequant_stub,
     doubt_the_class,
-    join_cats,
     quantized_everywhere,
     require_converted_receiver,
     require_direct_call,

@@ -83,7 +83,9 @@ from functools import partial
 
 from qlsp.analysis.facts import Mode, Workflow
 from qlsp.diagnostics import Fix, Message, Severity
-from qlsp.rules._rewrites import call_of, raw_cats, with_one_stub
+from qlsp.rules._cats import raw_cats
+from qlsp.rules._one_scale import with_one_stub
+from qlsp.rules._rewrites import call_of
 from qlsp.rules._stubs import Reuse, own_stub, reused
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 

@@ -79,7 +79,8 @@ from dataclasses import replace
 from qlsp.analysis.facts import Mode, OpCall, Submodule, Workflow
 from qlsp.analysis.scales import Scales, is_cat
 from qlsp.diagnostics import Applicability, Fix, Message, Severity
-from qlsp.rules._rewrites import call_of, with_one_stub
+from qlsp.rules._one_scale import with_one_stub
+from qlsp.rules._rewrites import call_of
 from qlsp.rules._stubs import own_stub, reused
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.qparams import ObservedScale
