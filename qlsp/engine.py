@@ -337,7 +337,8 @@ def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | N
         except SourceError as error:
             analysis.unreadable[path] = str(error)
     views = analysis.views
-    for path, leads in relevant(loaded).items():
+    backends = [_backend(config) for config in _distinct(configs, loaded)]
+    for path, leads in relevant(loaded, backends, project.find).items():
         module = analysis.modules[path] = loaded[path]
         config = configs.of(path)
         settings = Settings(_workflow(config), _mode(config), config.roots)

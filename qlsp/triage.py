@@ -3,32 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from qlsp.analysis.program import LIBRARIES, ModuleModel
+from qlsp.backends.spec import Backend
 from qlsp.syntax.parse import Unit
 
 MARKERS = ("quant", "Quant")
 """A chunk without any of these holds no stub, no qconfig and no prepare call of its own."""
 
+IMPORTED = re.compile(r"\bimport\b\s*(\([^)]*\)|[^\n]*)")
+
+Test = Callable[[str], bool]
+"""Is a text about quantization?"""
+
+Target = Callable[[str, str], bool]
+"""Is a qualified name, as a file imports it, about quantization?"""
+
+Find = Callable[[str, str], object]
+"""The module of a dotted name as seen from a file, None if there is none."""
+
 WORD = re.compile(r"[^\W\d]\w*")
 
 
-def relevant(loaded: Mapping[str, ModuleModel]) -> dict[str, frozenset[str]]:
-    """The marked files, and those that use one of their marked names, directly or through others; each with its
-    names that lead to quantization."""
+def relevant(
+    loaded: Mapping[str, ModuleModel], backends: Collection[Backend], find: Find = lambda name, importer: None
+) -> dict[str, frozenset[str]]:
+    """The files that name quantization, and those that use one of their names for it, directly or through others;
+    each with its names that lead to quantization as the tables know it. ``find`` finds modules that are not loaded."""
     files = [_File(module, _words_of(module)) for module in loaded.values()]
+    _follow(files, [file for file in files if file.matters], _marked, lambda name, importer: _marked(name))
+    tops = {module.name.partition(".")[0] for module in loaded.values()} | LIBRARIES
+    patterns = [backend.telling for backend in backends]
+
+    def tells(text: str) -> bool:
+        return any(pattern.search(text) for pattern in patterns)
+
+    def is_target(name: str, importer: str) -> bool:
+        if tells(name):
+            return True
+        parts = name.split(".")
+        prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        return _marked(name) and parts[0] not in tops and any(find(prefix, importer) for prefix in prefixes)
+
+    known = [_File(file.module, file.words) for file in files if file.matters]
+    _follow(known, known, tells, is_target)
+    return {file.module.path: frozenset(file.leads) for file in known}
+
+
+def _follow(files: Sequence[_File], pending: Sequence[_File], tells: Test, is_target: Target) -> None:
+    """Follow names from the chunks whose text, and the imports whose target, is about quantization."""
     names = _Names()
-    pending = [file for file in files if file.matters]
     while pending:
         grown: set[str] = set()
         for file in pending:
-            file.spread(names)
+            file.spread(names, tells, is_target)
             grown |= names.add(file.module, file.leads)
         pending = [file for file in files if not file.words.isdisjoint(grown)]
-    return {file.module.path: frozenset(file.leads) for file in files if file.matters}
 
 
 @dataclass
@@ -64,19 +97,21 @@ class _File:
         self.leads: set[str] = set()
         self._rest = [unit for unit in module.syntax.units if not _is_import(unit)]
 
-    def spread(self, names: _Names) -> None:
+    def spread(self, names: _Names, tells: Test, is_target: Target) -> None:
         """From the names of other files to those that this one binds by means of them."""
         aliases: dict[str, set[str]] = {}
         for name, target in self.module.imports.items():
             parent, _, last = target.rpartition(".")
-            if _marked(target) or last in names.of.get(parent, ()):
+            if is_target(target, self.module.path) or last in names.of.get(parent, ()):
                 self.leads.add(name)
             elif target in names.inside:
                 aliases[name] = names.inside[target]
         for star in self.module.stars:
             self.leads |= names.of.get(star, set())
+        if any(is_target(star, self.module.path) for star in self.module.stars):
+            tells = _marked
         while True:
-            led = [unit for unit in self._rest if self._is_led(unit, aliases, names.every)]
+            led = [unit for unit in self._rest if self._is_led(unit, aliases, names.every, tells)]
             if not led:
                 return
             self.matters = True
@@ -84,14 +119,14 @@ class _File:
             for unit in led:
                 self.leads |= unit.names
 
-    def _is_led(self, unit: Unit, aliases: Mapping[str, set[str]], every: set[str]) -> bool:
+    def _is_led(self, unit: Unit, aliases: Mapping[str, set[str]], every: set[str], tells: Test) -> bool:
         text = unit.text
-        if _marked(text):
+        if tells(text):
             return True
         words = _words(text)
         if not words.isdisjoint(self.leads):
             return True
-        if "import" in words and not words.isdisjoint(every):
+        if "import" in words and not _imported(text).isdisjoint(every):
             return True
         return any(alias in words and not words.isdisjoint(names) for alias, names in aliases.items())
 
@@ -102,6 +137,12 @@ def _marked(text: str) -> bool:
 
 def _is_import(unit: Unit) -> bool:
     return unit.kind == "statement" and unit.text.lstrip().startswith(("import ", "from "))
+
+
+@lru_cache(maxsize=1 << 15)
+def _imported(text: str) -> frozenset[str]:
+    """The names that import statements in a chunk may bring, also in a function."""
+    return frozenset(name for match in IMPORTED.finditer(text) for name in WORD.findall(match[1]))
 
 
 def _words_of(module: ModuleModel) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -247,17 +247,17 @@ class Interpreter(Fusing):
         own = [method.unit, *([constructor.unit] if constructor is not None else [])]
         units = method.module.syntax.all_units.values()
         others = (unit for unit in units if not unit.members and not any(unit is each for each in own))
-        return any("qconfig" in unit.text and not _is_import(unit) for unit in others)
+        return any("qconfig" in unit.text and not is_import(unit) for unit in others)
 
-    def run_methods(self, cls: ClassValue, words: Sequence[str]) -> State:
-        """Build an object of a class that is no model on unknown arguments, then run its methods that have one of
-        the words, directly or through other methods."""
+    def run_methods(self, cls: ClassValue, matters: Callable[[str], bool]) -> State:
+        """Build an object of a class that is no model on unknown arguments, then run its methods whose text matters,
+        and those that name such a method."""
         state = State()
         ref = self.build(cls, state)
         self.constructed = set(self.executed)
         if ref is not None:
             methods = self.class_model(cls).methods
-            wanted = _with_words(methods, words)
+            wanted = _that_matter(methods, matters)
             for name, method in methods.items():
                 if name == "__init__" or (name.startswith("__") and name != "__call__") or name not in wanted:
                     continue
@@ -692,10 +692,10 @@ def hint_text(node: cst.BaseExpression) -> str:
     return _TENSOR_MODULE.sub("", text.replace("torch.", "").replace("typing.", ""))
 
 
-def _with_words(methods: Mapping[str, FunctionModel], words: Sequence[str]) -> set[str]:
-    """The methods with one of the words, and those that name such a method."""
+def _that_matter(methods: Mapping[str, FunctionModel], matters: Callable[[str], bool]) -> set[str]:
+    """The methods whose text matters, and those that name such a method."""
     texts = {name: method.unit.text for name, method in methods.items()}
-    found = {name for name, text in texts.items() if any(word in text for word in words)}
+    found = {name for name, text in texts.items() if matters(text)}
     while True:
         calls = [f".{name}" for name in found]
         added = {name for name, text in texts.items() if name not in found and any(call in text for call in calls)}
@@ -704,7 +704,8 @@ def _with_words(methods: Mapping[str, FunctionModel], words: Sequence[str]) -> s
         found |= added
 
 
-def _is_import(unit: Unit) -> bool:
+def is_import(unit: Unit) -> bool:
+    """Is a chunk nothing but an import?"""
     return unit.kind == "statement" and unit.text.lstrip().startswith(("import ", "from "))
 
 
@@ -720,4 +721,4 @@ def needs_running(node: cst.BaseStatement) -> bool:
     return True
 
 
-__all__ = ["Const", "Interpreter", "LifecycleEvent", "SpanId", "Unknown"]
+__all__ = ["Const", "Interpreter", "LifecycleEvent", "SpanId", "Unknown", "is_import"]

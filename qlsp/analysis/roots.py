@@ -10,7 +10,7 @@ from functools import partial
 import libcst as cst
 
 from qlsp.analysis.facts import Context, Facts
-from qlsp.analysis.interpreter import Interpreter, LifecycleEvent
+from qlsp.analysis.interpreter import Interpreter, LifecycleEvent, is_import
 from qlsp.analysis.program import ClassModel, ModuleModel, definitions
 from qlsp.ops.spec import Role
 from qlsp.syntax.names import dotted
@@ -18,8 +18,6 @@ from qlsp.syntax.parse import ChunkError, walk
 from qlsp.values.state import Instance, State
 from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
 from qlsp.values.workflow import Mode, Stage, Workflow
-
-ENTRY_WORDS = ("quant", "Quant", "qconfig")
 
 VENDOR = re.compile(r"\w+_plugin_pytorch")
 """Packages with a front end of their own, Horizon's plugin and its renamed copies: torch's eager rules do not hold for
@@ -257,25 +255,27 @@ def _entries(
     evidence: Evidence,
 ) -> None:
     """Run the script, every function, and every class that is no model; keep the models they build."""
-    words = _entry_words(machine, module, leads)
-    _keep(machine, machine.run_script(module), evidence)
+    matters = _matters(machine, module, leads)
+    if any(unit.kind == "statement" and not is_import(unit) and matters(unit.text) for unit in module.syntax.units):
+        _keep(machine, machine.run_script(module), evidence)
     for function in functions:
-        if any(word in machine.functions[function.span].unit.text for word in words):
+        if matters(machine.functions[function.span].unit.text):
             _keep(machine, machine.run_function(function), evidence)
     for cls in classes:
-        if not machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in words):
-            _keep(machine, machine.run_methods(cls, words), evidence)
+        if not machine.is_model_class(cls) and matters(_class_text(machine, cls)):
+            _keep(machine, machine.run_methods(cls, matters), evidence)
     moving = _life_words(machine, module)
     for cls in classes:
         if machine.is_model_class(cls) and any(word in _class_text(machine, cls) for word in moving):
             machine.run_own_methods(cls, moving)
 
 
-def _entry_words(machine: Interpreter, module: ModuleModel, leads: Collection[str]) -> tuple[str, ...]:
-    """A function without any of these words builds no model of interest and moves none through its life."""
+def _matters(machine: Interpreter, module: ModuleModel, leads: Collection[str]) -> Callable[[str], bool]:
+    """A test of the text of a function: without it, it builds no model of interest and moves none through its life."""
     calls = machine.backend.lifecycle_calls
     moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
-    return (*ENTRY_WORDS, *leads, *moving)
+    words, telling = (*leads, *moving), machine.backend.telling
+    return lambda text: telling.search(text) is not None or any(word in text for word in words)
 
 
 def _life_words(machine: Interpreter, module: ModuleModel) -> tuple[str, ...]:

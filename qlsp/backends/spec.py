@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from qlsp.ops.spec import OpSpec
+from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.workflow import Mode, Stage, Weights, Workflow
+
+NAMESPACES = (
+    r"\btorch\.(?:ao|quantization|export|_export)\b",
+    r"\btorchao\b",
+    r"\bao\.(?:nn|quantization)\b",
+    r"\bnn\.(?:quantized|quantizable|intrinsic|qat)\b",
+    r"_plugin_pytorch\b",
+    "qconfig",
+    "QConfig",
+    "Stub",
+    "QuantWrapper",
+    "activation_post_process",
+    "share_observ",
+)
+"""Packages of quantization, as they are imported or written out, and attributes that only quantized models have."""
+
+PLAIN_NAMES = frozenset({"prepare", "convert", "quantize", "export"})
+"""Names of life-cycle calls that mean something else in most programs: an import tells which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +135,17 @@ class Backend:
     def lifecycle_calls(self) -> dict[str, LifecycleRow]:
         """Qualified function name to life-cycle row."""
         return {name: row for row in self.lifecycle for name in row.names}
+
+    @cached_property
+    def telling(self) -> re.Pattern[str]:
+        """What stands in every text that makes a stub, a qconfig or a quantization-aware module of this table, or
+        moves a model through its life, unless it names them by means of other chunks."""
+        stubs = (name for row in self.rows if row.role in (Role.QUANTIZE, Role.DEQUANTIZE) for name in row.modules)
+        names = [*stubs, *self.functional_classes, *self.lifecycle_calls, *self.qconfigs, *self.qconfig_makers]
+        last = {name.rpartition(".")[2] for name in names} - PLAIN_NAMES
+        own = {part for name, _ in self.renames for part in name.split(".")}
+        words = "|".join(sorted(map(re.escape, last | own)))
+        return re.compile(rf"{'|'.join(NAMESPACES)}|\b(?:{words})\b")
 
     @cached_property
     def _prefixes(self) -> dict[str, str]:

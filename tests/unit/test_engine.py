@@ -201,3 +201,43 @@ def test_a_broken_method_hides_only_itself() -> None:
 )
 def test_odd_programs_do_not_crash(code: str) -> None:
     assert found({"odd.py": code}) == []
+
+
+FOREIGN = """\
+from compressor.quant import Quantizer
+
+
+def quantize_all(graph):
+    for operation in graph:
+        for name in operation.names:
+            Quantizer(name).quantize(operation)
+
+
+quantizer = Quantizer("net")
+for quantized in quantizer:
+    quantized.quantize()
+"""
+
+
+def entries(texts: dict[str, str]) -> dict[str, int]:
+    """How many scripts, functions and methods of each file are run."""
+    return {view.module.path: view.machine.entry for view in engine.analyze(list(texts), Config(), texts).views}
+
+
+def test_a_script_about_the_quantization_of_others_is_not_run() -> None:
+    assert entries({"tool.py": FOREIGN}) == {"tool.py": 0}
+
+
+def test_a_script_that_comes_to_quantization_through_other_files_is_run() -> None:
+    helper = "import torch.ao.quantization as tq\n\n\ndef ready(quantized):\n    return tq.prepare(quantized)\n"
+    user = "from helper import ready\n\nquantized = ready(None)\n"
+    again = "def ready(quantized):\n    from helper import ready\n    return ready(quantized)\n"
+    texts = {"helper.py": helper, "user.py": user, "again.py": again}
+    assert entries(texts) == {"helper.py": 1, "user.py": 1, "again.py": 1}
+
+
+def test_a_script_that_imports_quantization_from_a_file_that_is_not_checked_is_run() -> None:
+    helper = "import torch.ao.quantization as tq\n\n\ndef ready(model):\n    return tq.prepare(model)\n"
+    user = "from quant_tools import ready\n\nmodel = ready(None)\n"
+    analysis = engine.analyze(["user.py"], Config(), {"quant_tools.py": helper, "user.py": user})
+    assert [view.machine.entry for view in analysis.views] == [1]
