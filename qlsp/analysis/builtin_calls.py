@@ -224,6 +224,12 @@ class BuiltinCalls(Containers):
             self.assign_attribute(values[0], str(values[1].value), values[2], state)
         return Const(None)
 
+    def _builtin_delattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        target, name = arguments.get(0, "object"), arguments.get(1, "name")
+        if target is not None and isinstance(name, Const):
+            self.delete_attribute(target, str(name.value), state)
+        return Const(None)
+
     def _builtin_hasattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         target, name = arguments.get(0, "obj"), arguments.get(1, "name")
         instance = self.instance(state, target) if target is not None else None

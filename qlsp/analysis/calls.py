@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.items import Items
 from qlsp.analysis.machine import MAX_DEPTH, Argument, Arguments, Frame
+from qlsp.analysis.module_containers import ModuleContainers
 from qlsp.analysis.program import FunctionModel
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
@@ -32,7 +32,7 @@ from qlsp.values.value import (
 MAX_RECURSION = 3
 
 
-class Calls(Items):
+class Calls(ModuleContainers):
     """Call dispatch."""
 
     built: dict[SpanId, set[SpanId | None]]

@@ -284,6 +284,9 @@ class Expressions(Statements):
         return Const(result)
 
     def _sequence_arithmetic(self, operator: str, left: Value, right: Value, state: State) -> Value:
+        modules = self.joined(left, right, state) if operator == "+" else None
+        if modules is not None:
+            return modules
         mine, theirs = self.items(left, state), self.items(right, state)
         if operator == "+" and mine is not None and theirs is not None:
             joined = (*mine, *theirs)
@@ -627,6 +630,10 @@ class Expressions(Statements):
 
     def comprehension_element(self, value: Value, state: State) -> Value:
         """What a comprehension's target stands for over an unknown iterable (see ``objects``)."""
+        raise NotImplementedError
+
+    def joined(self, left: Value, right: Value, state: State) -> Value | None:
+        """The sum of two containers of modules (see ``module_containers``)."""
         raise NotImplementedError
 
     def subscript(self, value: Value, node: cst.Subscript, state: State) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import libcst as cst
@@ -30,14 +31,35 @@ from qlsp.values.value import (
 
 ORDERED_CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"})
 NAMED_CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
+MODULE_PACKAGES = ("torch.nn.", "torch.ao.", "torchvision.")
+NO_CHILDREN = frozenset({"qconfig", "training", "*"})
+NUMBERS = re.compile(r"(channels?|planes|features?_size|dims?|width|size|strides?|depth|ratio|expansion|num_\w+|_c)$")
+"""Names of attributes that hold numbers, whatever they are."""
 
 
 class Items(Objects):
     """Reading and writing of items."""
 
-    def children(self, instance: Instance) -> dict[str, Value]:
-        """The module attributes of a container, in order."""
-        return {k: v for k, v in instance.attributes.items() if k.isdigit()}
+    def children(self, instance: Instance, state: State) -> dict[str, Value]:
+        """The modules among the attributes of an instance, in order; what is not known is one, unless its name is
+        that of a number."""
+        return {k: v for k, v in instance.attributes.items() if k.isdecimal() or self._is_child(k, v, state)}
+
+    def _is_child(self, name: str, value: Value, state: State) -> bool:
+        if name in NO_CHILDREN:
+            return False
+        for _, option in options_of(value):
+            if isinstance(option, Unknown):
+                return not NUMBERS.search(name)
+            instance = self.instance(state, option)
+            if instance is not None and self._is_module(instance):
+                return True
+        return False
+
+    def _is_module(self, instance: Instance) -> bool:
+        order = self.mro(instance.cls)
+        names = [entry.name for entry in order if isinstance(entry, Symbol)]
+        return any(isinstance(e, Unknown) for e in order) or any(name.startswith(MODULE_PACKAGES) for name in names)
 
     def items(self, value: Value, state: State) -> list[Value] | None:
         """The items of an iterable of known length, else None."""
@@ -59,9 +81,9 @@ class Items(Objects):
         if isinstance(thing, Instance):
             base = self.native_base(thing)
             if base in ORDERED_CONTAINERS and "*" not in thing.attributes:
-                return list(self.children(thing).values())
+                return list(self.children(thing, state).values())
             if base in NAMED_CONTAINERS:
-                return [Const(name) for name in thing.attributes if name != "qconfig"]
+                return [Const(name) for name in self.children(thing, state)] if "*" not in thing.attributes else None
             if NAMED_TUPLE in self.mro(thing.cls):
                 return list(thing.attributes.values())
         return None
@@ -176,14 +198,15 @@ class Items(Objects):
         """Read an item or a slice."""
         if isinstance(value, (Symbol, ClassValue)):
             return value
-        index = self._index(node, state)
+        index = self.index_of(node, state)
         if isinstance(value, Tensor):
             return self._tensor_item(value, index, node, state)
         if isinstance(index, Choice):
             return choice([(g, self.item(value, option, state)) for g, option in index.options])
         return self.item(value, index, state)
 
-    def _index(self, node: cst.Subscript, state: State) -> Value:
+    def index_of(self, node: cst.Subscript, state: State) -> Value:
+        """The value between the brackets; a slice is a tuple that begins with its name."""
         parts: list[Value] = []
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
@@ -212,7 +235,8 @@ class Items(Objects):
             if self.native_base(thing) in NAMED_CONTAINERS:
                 if isinstance(index, Const) and str(index.value) in thing.attributes:
                     return thing.attributes[str(index.value)]
-                values = [(NO_GUARD, v) for v in thing.attributes.values()]
+                values = [(NO_GUARD, v) for v in self.children(thing, state).values()]
+                values += [(NO_GUARD, thing.attributes["*"])] if "*" in thing.attributes else []
                 return Unknown("an entry under an unknown key") if not values else choice(values)
             if self.native_base(thing) not in ORDERED_CONTAINERS:
                 method = self.attribute(value, "__getitem__", state)
@@ -239,8 +263,7 @@ class Items(Objects):
                     return TupleValue(tuple(picked))
                 thing = self.load(state, value) if isinstance(value, Ref) else None
                 if isinstance(thing, Instance):
-                    attributes = {str(i): item for i, item in enumerate(picked)}
-                    return self.allocate(state, replace(thing, attributes=attributes))
+                    return self.sliced(thing, slice(*bounds), state)
                 return self.allocate(state, ListObject(tuple(picked)))
             element = choice([(NO_GUARD, item) for item in items]) if items else None
             return self.allocate(state, ListObject(None, element))
@@ -270,12 +293,13 @@ class Items(Objects):
     def set_item(self, target: cst.Subscript, value: Value, state: State) -> None:
         """``target[index] = value``."""
         container = self.eval(target.value, state)
-        index = self._index(target, state)
+        index = self.index_of(target, state)
         if self._is_tensor(container):
             self._store_in_tensor(target, container, index, value, state)
             return
         if not isinstance(container, Ref):
-            self.stored_outside(container, value, state)
+            if not self.set_registered(container, index, value, state):
+                self.stored_outside(container, value, state)
             return
         thing = self.load(state, container)
         if isinstance(thing, DictObject):
@@ -288,13 +312,8 @@ class Items(Objects):
                 state.heap[container.oid] = DictObject(thing.entries, rest)
         elif isinstance(thing, ListObject):
             state.heap[container.oid] = self._replaced(thing, index, value)
-        elif isinstance(thing, Instance) and isinstance(index, Const):
-            base = self.native_base(thing)
-            name = str(index.value)
-            if base in ORDERED_CONTAINERS and isinstance(index.value, int) and index.value < 0:
-                name = str(len(self.children(thing)) + index.value)
-            if base in ORDERED_CONTAINERS or base in NAMED_CONTAINERS:
-                state.heap[container.oid] = thing.with_attribute(name, value)
+        elif isinstance(thing, Instance):
+            self.set_child(container, thing, index, value, state)
 
     def _is_tensor(self, container: Value) -> bool:
         """True for what is certainly a tensor, and no input that may be a list."""
@@ -317,6 +336,18 @@ class Items(Objects):
         row = self.backend.operators[spelling]
         self.apply(row, spelling, Arguments([Argument(container, target.value)], keywords), target, state)
 
+    def sliced(self, thing: Instance, part: slice, state: State) -> Value:
+        """A slice of a Sequential or ModuleList (see ``module_containers``)."""
+        raise NotImplementedError
+
+    def set_child(self, ref: Ref, thing: Instance, index: Value, value: Value, state: State) -> None:
+        """``container[index] = module`` (see ``module_containers``)."""
+        raise NotImplementedError
+
+    def set_registered(self, container: Value, index: Value, value: Value, state: State) -> bool:
+        """``_modules[name] = module``; False for other values (see ``module_containers``)."""
+        raise NotImplementedError
+
     def stored_outside(self, container: Value, value: Value, state: State) -> None:
         """An item of something that is not followed is set (see ``lifecycle``)."""
 
@@ -334,10 +365,38 @@ class Items(Objects):
         element = choice([(NO_GUARD, item) for item in (*thing.items, value)])
         return ListObject(None, element)
 
+    def delete_item(self, ref: Ref, index: Value, state: State) -> None:
+        """``del container[index]`` of a list or a dict; without a known index any item may be gone."""
+        thing = self.load(state, ref)
+        if isinstance(thing, DictObject):
+            key = index.value if isinstance(index, Const) else index
+            entries = tuple((name, value) for name, value in thing.entries if name != key)
+            state.heap[ref.oid] = DictObject(entries, thing.rest)
+        elif isinstance(thing, ListObject) and thing.items is not None:
+            left: list[Value] = list(thing.items)
+            part = self.part(index)
+            if part is None:
+                state.heap[ref.oid] = ListObject(None, choice([(NO_GUARD, item) for item in left]) if left else None)
+                return
+            del left[part]
+            state.heap[ref.oid] = ListObject(tuple(left))
+
+    def part(self, index: Value) -> slice | None:
+        """The items that an index or a slice of known bounds stands for."""
+        if isinstance(index, Const) and isinstance(index.value, int):
+            end = index.value + 1
+            return slice(index.value, end if end else None)
+        if isinstance(index, TupleValue) and _is_slice(index):
+            bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
+            if len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds):
+                return slice(*bounds)
+        return None
+
     def unknown_tensor(self, reason: str, domain: Domain = Domain.FLOAT) -> Tensor:
         """A tensor of which only the domain is known."""
         number = self.fresh(reason)
         return Tensor(domain, number, number)
+
 
 def _is_slice(index: TupleValue) -> bool:
     return len(index.items) == 4 and index.items[0] == Const("slice")

@@ -9,13 +9,17 @@ import libcst as cst
 
 from qlsp.analysis.facts import FunctionalUse
 from qlsp.analysis.globals import WRAPPER
+from qlsp.analysis.items import NAMED_CONTAINERS
 from qlsp.analysis.machine import Argument, Arguments
+from qlsp.analysis.module_containers import OTHERS, VIEWS
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.analysis.standard_library import StandardLibrary
+from qlsp.analysis.statements import FIXPOINT_PASSES
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
     A_NUMBER,
+    NO_GUARD,
     Bound,
     Choice,
     ClassValue,
@@ -238,22 +242,13 @@ class Library(StandardLibrary):
         """What a library constructor stores: children of containers, a stub's qconfig."""
         match base:
             case "torch.nn.Sequential":
-                self._sequential_children(ref, arguments, state)
+                self.sequential_children(ref, arguments, state)
             case "torch.nn.ModuleList" | "torch.nn.ParameterList":
                 given = arguments.get(0, "modules")
                 if given is not None:
-                    self._list_children(ref, given, state)
+                    self.list_children(ref, given, state)
             case "torch.nn.ModuleDict" | "torch.nn.ParameterDict":
-                given = arguments.get(0, "modules")
-                thing = self.load(state, given) if isinstance(given, Ref) else None
-                if isinstance(thing, DictObject):
-                    for key, value in thing.entries:
-                        self.set_attribute(ref, str(key), value, state)
-                elif given is not None:
-                    for pair in self.items(given, state) or []:
-                        entry = self.items(pair, state)
-                        if entry is not None and len(entry) == 2 and isinstance(entry[0], Const):
-                            self.set_attribute(ref, str(entry[0].value), entry[1], state)
+                self.dict_children(ref, arguments.get(0, "modules"), arguments, state)
             case _ if base == WRAPPER:
                 inner = arguments.get(0, "module")
                 instance = self.instance(state, ref)
@@ -274,30 +269,6 @@ class Library(StandardLibrary):
                 qconfig = arguments.get(0, "qconfig")
                 if qconfig is not None and qconfig != Const(None):
                     self.set_attribute(ref, "qconfig", qconfig, state)
-
-    def _sequential_children(self, ref: Ref, arguments: Arguments, state: State) -> None:
-        if len(arguments.positional) == 1 and isinstance(arguments.positional[0].value, Ref):
-            thing = self.load(state, arguments.positional[0].value)
-            if isinstance(thing, DictObject):
-                for key, value in thing.entries:
-                    self.set_attribute(ref, str(key), value, state)
-                return
-        if arguments.open:
-            element = self.marked_many(arguments.positional[-1].value)
-            self.set_attribute(ref, "*", element, state)
-            return
-        for number, argument in enumerate(arguments.positional):
-            self.set_attribute(ref, str(number), argument.value, state)
-
-    def _list_children(self, ref: Ref, given: Value, state: State) -> None:
-        items = self.items(given, state)
-        if items is None:
-            self.set_attribute(ref, "*", self.marked_many(self.element(given, -1, state)), state)
-            return
-        instance = self.instance(state, ref)
-        start = len(self.children(instance)) if instance is not None else 0
-        for number, item in enumerate(items, start=start):
-            self.set_attribute(ref, str(number), item, state)
 
     # --- forward of library modules -----------------------------------------------------------------
 
@@ -328,9 +299,9 @@ class Library(StandardLibrary):
     def _run_sequential(self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         if node is None:
             return Unknown("a Sequential called without syntax")
-        if "*" in instance.attributes:
-            return Unknown("a Sequential of unknown length")
-        modules = [v for k, v in instance.attributes.items() if k != "qconfig" and self._is_module(v, state)]
+        if OTHERS in instance.attributes:
+            return self._run_some(instance, arguments, node, state)
+        modules = list(self.children(instance, state).values())
         current = arguments
         value: Value = arguments.positional[0].value if arguments.positional else Unknown("a call without input")
         saved = self.path
@@ -344,10 +315,26 @@ class Library(StandardLibrary):
             self.path = saved
         return value
 
-    def _is_module(self, value: Value, state: State) -> bool:
-        return not isinstance(value, (Const, Tensor)) and not (
-            isinstance(value, Ref) and isinstance(self.load(state, value), (ListObject, DictObject))
-        )
+    def _run_some(self, instance: Instance, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """A Sequential of unknown length: any of its children runs, any number of times."""
+        children = [*self.children(instance, state).values(), instance.attributes[OTHERS]]
+        module = choice([(NO_GUARD, child) for child in children])
+        value: Value = arguments.positional[0].value if arguments.positional else Unknown("a call without input")
+        span = self.span(node)
+        saved = self.path
+        self.enter_loop(state.guard)
+        try:
+            self.path = (*saved, (span, 0))
+            for _ in range(FIXPOINT_PASSES):
+                after = self.call(module, Arguments([Argument(value)]), node, state)
+                widened = self.widened(value, self.unshared(after), (span,))
+                if widened == value:
+                    break
+                value = widened
+        finally:
+            self.path = saved
+            self.loop_depth -= 1
+        return value
 
     def _run_wrapper(self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         if node is None:
@@ -381,6 +368,9 @@ class Library(StandardLibrary):
                 return self._instance_method(receiver, thing, name, arguments, node, state)
             if thing is not None:
                 return self.container_method(receiver, thing, name, arguments, node, state)
+        registered = self.registry_method(receiver, name, arguments, state)
+        if registered is not None:
+            return registered
         return self.constant_method(receiver, name, arguments, state)
 
     def _native_super(self, value: Super, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
@@ -470,22 +460,29 @@ class Library(StandardLibrary):
         handler: Callable[[Ref, Instance, Arguments, State], Value | None] | None = {
             "add_module": self._add_module,
             "register_module": self._add_module,
+            "__setattr__": self._add_module,
             "register_buffer": self._register_tensor,
             "register_parameter": self._register_tensor,
-            "append": self._append_module,
-            "extend": self._extend_modules,
-            "update": self._update_modules,
+            "append": self.append_child,
+            "extend": self.extend_children,
+            "insert": self.insert_child,
+            "pop": self.pop_child,
+            "clear": self.clear_children,
+            "update": self.update_children,
         }.get(name)
         if handler is not None:
             value = handler(ref, instance, arguments, state)
             if value is not None:
                 return value
+        given = arguments.get(0, "name")
+        if name in ("__getattr__", "__getattribute__") and isinstance(given, Const):
+            return self.attribute(ref, str(given.value), state)
         if name in PARAMETER_LISTS:
             return self.parameter_list(name, state)
         if name in NAMED_LISTS:
             return self._module_list(ref, instance, name, state)
-        if name in ("keys", "values", "items") and base == "torch.nn.ModuleDict":
-            return self._dict_view(instance, name, state)
+        if name in VIEWS and base in NAMED_CONTAINERS:
+            return self.dict_view(instance, name, state)
         if name == "get_submodule" and arguments.positional:
             path = arguments.positional[0].value
             value = ref
@@ -566,27 +563,6 @@ class Library(StandardLibrary):
             )
         return Const(None)
 
-    def _append_module(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
-        given = arguments.get(0, "module")
-        if given is None:
-            return None
-        if self.loop_depth:
-            self.set_attribute(ref, "*", given, state)
-        else:
-            self.set_attribute(ref, str(len(self.children(instance))), given, state)
-        return ref
-
-    def _extend_modules(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
-        given = arguments.get(0, "modules")
-        if given is None:
-            return None
-        self._list_children(ref, given, state)
-        return ref
-
-    def _update_modules(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
-        self.native_init(ref, "torch.nn.ModuleDict", arguments, state)
-        return Const(None)
-
     def parameter_list(self, name: str, state: State) -> Value:
         """The parameters or buffers of a module: an unknown number of tensors."""
         tensor = self.marked_many(self.unknown_tensor("a parameter"))
@@ -612,14 +588,6 @@ class Library(StandardLibrary):
         for name, value in instance.attributes.items():
             if isinstance(value, Ref):
                 self._all_modules(value, f"{prefix}.{name}" if prefix else name, state, found, seen)
-
-    def _dict_view(self, instance: Instance, name: str, state: State) -> Value:
-        pairs = [(Const(key), value) for key, value in instance.attributes.items() if key != "qconfig"]
-        if name == "keys":
-            return TupleValue(tuple(key for key, _ in pairs))
-        if name == "values":
-            return TupleValue(tuple(value for _, value in pairs))
-        return TupleValue(tuple(TupleValue(pair) for pair in pairs))
 
     def lifecycle_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
         """prepare, convert and kin (see ``lifecycle``)."""

@@ -174,6 +174,8 @@ class Objects(Operators):
             return Unknown("train or eval mode", ("training",)) if self.facts is None else Const(False)
         if name == "__class__":
             return thing.cls
+        if name in ("_modules", "__getattr__", "__getattribute__", "__setattr__"):
+            return Bound(ref, name)
         base = self.native_base(thing)
         if isinstance(thing.cls, Symbol) or (base is not None and (base != MODULE or name in MODULE_ATTRIBUTES)):
             return Bound(ref, name)

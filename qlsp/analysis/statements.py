@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from qlsp.analysis.conditions import Conditions
-from qlsp.analysis.machine import MAX_UNROLL, LoopExits
+from qlsp.analysis.machine import MAX_UNROLL, Arguments, LoopExits
 from qlsp.syntax.names import bindings
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
@@ -122,8 +122,7 @@ class Statements(Conditions):
                 self.eval(statement.test, state)
                 return state
             case cst.Del():
-                if isinstance(statement.target, cst.Name):
-                    state.names.pop(statement.target.value, None)
+                self._delete(statement.target, state)
                 return state
             case _:
                 return state
@@ -131,6 +130,20 @@ class Statements(Conditions):
     def expression_statement(self, node: cst.BaseExpression, state: State) -> None:
         """Evaluate for the effect."""
         self.eval(node, state)
+
+    def _delete(self, target: cst.BaseExpression, state: State) -> None:
+        match target:
+            case cst.Name():
+                state.names.pop(target.value, None)
+            case cst.Attribute():
+                self.delete_attribute(self.eval(target.value, state), target.attr.value, state)
+            case cst.Subscript():
+                self.delete(self.eval(target.value, state), self.index_of(target, state), state)
+            case cst.Tuple() | cst.List():
+                for element in target.elements:
+                    self._delete(element.value, state)
+            case _:
+                return
 
     # --- assignment ---------------------------------------------------------------------------------
 
@@ -186,6 +199,10 @@ class Statements(Conditions):
         if isinstance(thing, ListObject) and isinstance(left, Ref) and operator == "+":
             state.heap[left.oid] = self.extended(thing, right, state)
             return
+        if isinstance(left, Ref) and isinstance(thing, Instance) and operator == "+":
+            extended = self.extend_children(left, thing, Arguments.of(right), state)
+            if extended is not None:
+                return
         operands = (target, statement.value)
         result = self.binary(operator, left, right, statement, operands, state, in_place=True)
         if not (isinstance(target, cst.Subscript) and self.has_tensor(left, state)):
@@ -424,7 +441,7 @@ class Statements(Conditions):
         names = dict(before.names)
         for name, value in after.names.items():
             old = before.names.get(name)
-            names[name] = value if old is None else self._widened(old, value, (span, name))
+            names[name] = value if old is None else self.widened(old, value, (span, name))
         heap = dict(before.heap)
         for oid, thing in after.heap.items():
             mine = before.heap.get(oid)
@@ -434,7 +451,7 @@ class Statements(Conditions):
                 heap[oid] = self._widened_list(mine, thing, (span, oid))
             elif isinstance(mine, Instance) and isinstance(thing, Instance):
                 attributes = {
-                    key: self._widened(mine.attributes[key], value, (span, oid, key))
+                    key: self.widened(mine.attributes[key], value, (span, oid, key))
                     if key in mine.attributes
                     else value
                     for key, value in thing.attributes.items()
@@ -446,7 +463,8 @@ class Statements(Conditions):
                 heap[oid] = thing
         return State(names, heap, before.guard)
 
-    def _widened(self, old: Value, new: Value, key: tuple[object, ...]) -> Value:
+    def widened(self, old: Value, new: Value, key: tuple[object, ...]) -> Value:
+        """A value at the head of a loop, of what it was before and what a pass makes of it."""
         if old == new:
             return old
         if isinstance(old, Const) and isinstance(new, Const):
@@ -473,7 +491,7 @@ class Statements(Conditions):
     def _widened_dict(self, old: DictObject, new: DictObject, key: tuple[object, ...]) -> DictObject:
         mine = dict(old.entries)
         entries = tuple(
-            (name, self._widened(mine[name], value, (key, str(name))) if name in mine else value)
+            (name, self.widened(mine[name], value, (key, str(name))) if name in mine else value)
             for name, value in new.entries
         )
         return DictObject(entries, new.rest if new.rest is not None else old.rest)
@@ -511,6 +529,22 @@ class Statements(Conditions):
 
     def set_item(self, target: cst.Subscript, value: Value, state: State) -> None:
         """Assign an item (see ``objects``)."""
+        raise NotImplementedError
+
+    def delete_attribute(self, target: Value, name: str, state: State) -> None:
+        """``del target.name`` (see ``module_containers``)."""
+        raise NotImplementedError
+
+    def delete(self, container: Value, index: Value, state: State) -> None:
+        """``del container[index]`` (see ``module_containers``)."""
+        raise NotImplementedError
+
+    def index_of(self, node: cst.Subscript, state: State) -> Value:
+        """The value between the brackets (see ``items``)."""
+        raise NotImplementedError
+
+    def extend_children(self, ref: Ref, instance: Instance, arguments: Arguments, state: State) -> Value | None:
+        """``container += modules`` (see ``module_containers``)."""
         raise NotImplementedError
 
     def items(self, value: Value, state: State) -> list[Value] | None:

@@ -26,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -343,13 +344,21 @@ def _same_scale(text: str, value: torch.Tensor, model: nn.Module | None) -> bool
     if text.startswith("scale of "):
         if model is None:
             return True
-        owner = model.get_submodule(text.removeprefix("scale of "))
-        return math.isclose(scale, float(owner.scale), rel_tol=1e-6) and zero_point == int(owner.zero_point)
+        pattern = text.removeprefix("scale of ")
+        owners = [module for name, module in model.named_modules(remove_duplicate=False) if fnmatchcase(name, pattern)]
+        return any(_owns(owner, scale, zero_point) for owner in owners)
     if text == "unknown scale" or " of (" in text:
         return True
     number, _, zero = text.partition(", ")
     top, _, bottom = number.partition("/")
     return abs(scale - float(top) / float(bottom or 1)) < 1e-12 and zero_point == int(zero)
+
+
+def _owns(module: nn.Module, scale: float, zero_point: int) -> bool:
+    """Is it the module's scale? A ``*`` in a path stands for some child."""
+    if not hasattr(module, "scale"):
+        return False
+    return math.isclose(scale, float(module.scale), rel_tol=1e-6) and zero_point == int(module.zero_point)
 
 
 def split(text: str, separator: str) -> list[str]:
