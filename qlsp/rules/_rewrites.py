@@ -39,7 +39,6 @@ DEQUANT_STUB = "torch.ao.quantization.DeQuantStub"
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 UNCALLABLE = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
-_LISTS_CHILDREN = re.compile(r"\.\s*(?:children|named_children)\b|\b_modules\b")
 _OWN_ATTRIBUTES = re.compile(r"\bdef\s+__(?:setattr|getattribute|new)__\b|\.__new__\b")
 
 
@@ -123,15 +122,15 @@ def doubt_the_class(edit: EditBuilder, method: MethodAt, doubts: Doubts) -> None
     family = edit.family(method.cls)
     if any(name.rpartition(".")[2] in CONTAINERS for name in family.library):
         raise NoFix("the class is a container: its children are its forward")
-    if family.runs_children:
+    if edit.runs_children(method.cls):
         raise NoFix("the class runs its children: a new one would run too")
     if family.unseen:
         doubts.add(Message.of("fix-doubt-unseen-base", model=method.cls.name))
     if any(_OWN_ATTRIBUTES.search(member.text) for member in family.everyone):
         doubts.add(Message.of("fix-doubt-attributes"))
-    if edit.matches(_LISTS_CHILDREN):
+    if edit.lists_children(method.cls):
         doubts.add(Message.of("fix-doubt-children"))
-    if edit.loads_prepared():
+    if edit.loads_prepared(method.cls.unit.path):
         doubts.add(Message.of("fix-doubt-checkpoint"))
 
 

@@ -156,7 +156,7 @@ def _flat(ctx: RuleContext, inner: OpCall, span: SpanId) -> Fix:
     for facts, use in uses(ctx, inner.span):
         if facts.context.workflow is Workflow.EAGER and [each.span for each in consumers(facts, use)] != [span]:
             raise NoFix("something else uses the inner result")
-    if edit.loads_prepared():
+    if edit.loads_prepared(span.path):
         doubts.add(Message.of("fix-doubt-checkpoint"))
     one, other = edit.call(inner.span), edit.call(span)
     if any(argument.star or argument.keyword == "out" for site in (one, other) for argument in site.arguments):

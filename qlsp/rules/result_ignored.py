@@ -93,7 +93,7 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     from qlsp.rules._rewrites import Doubts
 
     edit, doubts = ctx.edits(), Doubts()
-    if edit.loads_prepared():
+    if edit.loads_prepared(call.span.path):
         doubts.add(Message.of("fix-doubt-checkpoint"))
     elif call.row.stage is Stage.FUSE and edit.matches(_STATE_DICT):
         doubts.add(Message.of("fix-doubt-fused"))

@@ -14,6 +14,7 @@ from typing import Protocol
 import libcst as cst
 
 from qlsp.diagnostics import NoFix
+from qlsp.syntax.links import connected
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import ChunkError, FileSyntax, Unit, children, walk
 from qlsp.text import Place, Span
@@ -145,55 +146,6 @@ class Family:
         """All of them."""
         return [self.cls, *self.ancestors, *self.descendants]
 
-    @property
-    def runs_children(self) -> bool:
-        """Does a method of theirs list the object's own children to run them? One more child would run too."""
-        return any(_runs_children(method) for cls in self.everyone for method in cls.methods.values())
-
-
-def _runs_children(method: At) -> bool:
-    """A loop over the receiver's children that stands in ``forward`` or calls them, or a list of them."""
-    function = method.node
-    assert isinstance(function, cst.FunctionDef)
-    parameters = [*function.params.posonly_params, *function.params.params]
-    if not parameters or not _LISTS.search(method.unit.text):
-        return False
-    receiver = re.escape(parameters[0].name.value)
-    children = re.compile(_CHILDREN.format(receiver=receiver))
-    modules = re.compile(rf"\b{receiver}\s*\.\s*(?:named_)?modules\s*\(")
-    loops = 0
-    for node in walk(function):
-        if isinstance(node, cst.For) and children.search(header := _loop_header(method.unit, node)):
-            loops += len(children.findall(header))
-            if function.name.value == "forward" or _calls_target(node):
-                return True
-        elif isinstance(node, cst.For) and modules.search(_loop_header(method.unit, node)) and _calls_target(node):
-            return True
-    return len(children.findall(_source(method.unit, function))) > loops
-
-
-def _calls_target(loop: cst.For) -> bool:
-    targets = {name.value for name in walk(loop.target) if isinstance(name, cst.Name)}
-    called = (node.func for node in walk(loop.body) if isinstance(node, cst.Call))
-    return any(isinstance(function, cst.Name) and function.value in targets for function in called)
-
-
-def _loop_header(unit: Unit, loop: cst.For) -> str:
-    return f"in {_source(unit, loop.iter)}:"
-
-
-def _source(unit: Unit, node: cst.CSTNode) -> str:
-    return unit.source(unit.span(unit.ordinal(node)))
-
-
-_LISTS = re.compile(r"\b(?:(?:named_)?(?:children|modules)|_modules|items|values)\b|\bin\s+\w+\s*:|\(\s*\*?\w+\s*[,)]")
-_CHILDREN = (
-    r"\b{receiver}\s*\.\s*(?:(?:named_)?children\s*\(|(?:items|values)\s*\(|_modules\b(?!\s*\[|\s*\.\s*get\b))"
-    r"|\bin\s+{receiver}\s*:|\b(?:enumerate|list|tuple|zip|reversed|iter)\s*\(\s*{receiver}\s*[,)]"
-    r"|[(,]\s*\*\s*{receiver}\s*[,)]"
-)
-"""Text that lists the children of a receiver."""
-
 
 @dataclass(frozen=True)
 class MethodAt:
@@ -217,12 +169,14 @@ class CodeView:
     files: Callable[[], Iterable[ViewedFile]]
     canonical: Callable[[str], str]
     handed_out: dict[tuple[str, int, int], set[str]] = field(default_factory=dict)
+    listed: dict[tuple[str, int, int], bool] = field(default_factory=dict)
+    listings: dict[str, tuple[At | None, ...]] = field(default_factory=dict)
     _parents: dict[tuple[str, int], dict[int, cst.CSTNode]] = field(default_factory=dict)
     _unit_classes: dict[tuple[str, int], list[ClassAt]] = field(default_factory=dict)
     _families: dict[tuple[str, int, int], Family] = field(default_factory=dict)
     _taken: dict[tuple[str, int, int], frozenset[str]] = field(default_factory=dict)
     _file_words: dict[str, frozenset[str]] = field(default_factory=dict)
-    _matches: dict[re.Pattern[str], bool] = field(default_factory=dict)
+    _matches: dict[tuple[re.Pattern[str], str | None], bool] = field(default_factory=dict)
 
     @cached_property
     def by_path(self) -> dict[str, ViewedFile]:
@@ -389,6 +343,19 @@ class CodeView:
     def _by_name(self) -> dict[str, ViewedFile]:
         return {file.name: file for file in self.by_path.values()}
 
+    def meant(self, path: str, name: str) -> list[ClassAt]:
+        """The classes in view that a dotted name of a file may stand for."""
+        last = (self.qualified(path, name) or name).rpartition(".")[2]
+        return [each for each in self.named(last) if self._may_mean(path, name, each)]
+
+    def connected(self, path: str) -> frozenset[str]:
+        """The files that imports connect with a file, itself included."""
+        return self._connected[path]
+
+    @cached_property
+    def _connected(self) -> dict[str, frozenset[str]]:
+        return connected(self.by_path)
+
     def family(self, cls: ClassAt) -> Family:
         """The kin of a class, told by names and imports: one class too many is better than one too few."""
         key = (cls.unit.path, cls.unit.index, cls.unit.ordinal(cls.node))
@@ -527,18 +494,21 @@ class CodeView:
             self._file_words[path] = frozenset(word for unit in units for word in _WORD.findall(unit.text))
         return self._file_words[path]
 
-    def matches(self, pattern: re.Pattern[str]) -> bool:
-        """True if a text stands in one chunk of the files in view."""
-        if pattern not in self._matches:
-            units = (unit for file in self.by_path.values() for unit in file.syntax.units)
-            self._matches[pattern] = any(pattern.search(unit.text) for unit in units)
-        return self._matches[pattern]
+    def matches(self, pattern: re.Pattern[str], near: str | None = None) -> bool:
+        """True if a text stands in one chunk of the files in view; of those that imports connect with one."""
+        paths = self.by_path.keys() if near is None else self.connected(near)
+        key = (pattern, None if near is None else min(paths))
+        if key not in self._matches:
+            units = (unit for path in paths for unit in self.by_path[path].syntax.units)
+            self._matches[key] = any(pattern.search(unit.text) for unit in units)
+        return self._matches[key]
 
-    def scripts_match(self, pattern: re.Pattern[str], word: str) -> bool:
-        """True if a text stands in the statements of one file, which may use this word."""
-        for path, file in self.by_path.items():
+    def scripts_match(self, pattern: re.Pattern[str], word: str, near: str) -> bool:
+        """True if a text stands in the statements of one file that imports connect with another, which may use
+        this word."""
+        for path in self.connected(near):
             if word in self._words(path):
-                units = (unit.text for unit in file.syntax.units if unit.kind == "statement")
+                units = (unit.text for unit in self.by_path[path].syntax.units if unit.kind == "statement")
                 if pattern.search("\n".join(units)):
                     return True
         return False

@@ -137,6 +137,29 @@ CLASSES: dict[str, tuple[str, tuple[str, ...], Applicability | None]] = {
         ("Net()",),
         UNSAFE,
     ),
+    "a method that fuses the children which can be fused": (
+        f"{NET}\n    def fuse_model(self):\n        for child in self.children():\n"
+        "            if hasattr(child, 'fuse_model'):\n                child.fuse_model()\n"
+        "            elif type(child) == nn.Sequential:\n"
+        "                torch.ao.quantization.fuse_modules(child, ['0', '1'], inplace=True)\n",
+        ("Net()",),
+        SAFE,
+    ),
+    "a function that goes through the children for layers of a type": (
+        f"{NET}\n\ndef widen(model):\n    for name, child in model.named_children():\n"
+        "        if isinstance(child, nn.Conv2d):\n            setattr(model, name, nn.Conv2d(4, 4, 1))\n"
+        "        else:\n            widen(child)\n    return model\n",
+        ("Net()", "widen(Net())"),
+        SAFE,
+    ),
+    "another class that runs its children": (
+        f"{NET}\n\nclass Chain(nn.Module):\n    def __init__(self, *parts):\n        super().__init__()\n"
+        "        for number, part in enumerate(parts):\n            self.add_module(f'part{number}', part)\n\n"
+        "    def forward(self, x, y):\n        for child in self.children():\n            x = child(x, y)\n"
+        "        return x\n",
+        ("Net()", "Chain(Net())"),
+        SAFE,
+    ),
     "a subclass with an __init__ of its own": (
         f"{NET}\n\nclass Sub(Net):\n    def __init__(self):\n{INIT}".replace(
             "class Sub(Net):\n    def __init__(self):\n        super()",

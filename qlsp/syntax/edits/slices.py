@@ -106,9 +106,11 @@ class Slices:
         """True if a text stands in the function, method or statement around a node."""
         return pattern.search(self.view.at(key).unit.text) is not None
 
-    def loads_prepared(self) -> bool:
-        """True if some function or script loads a checkpoint into a model that it prepared before."""
-        return self.view.matches(_LOADS_PREPARED) or self.view.scripts_match(_LOADS_PREPARED, "load_state_dict")
+    def loads_prepared(self, path: str) -> bool:
+        """True if some function or script, in a file or one that imports connect with it, loads a checkpoint into a
+        model that it prepared before."""
+        view = self.view
+        return view.matches(_LOADS_PREPARED, path) or view.scripts_match(_LOADS_PREPARED, "load_state_dict", path)
 
     # --- text -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from qlsp.diagnostics import NoFix
+from qlsp.syntax.children import listed, runs_children
 from qlsp.syntax.edits.blocks import unused
 from qlsp.syntax.edits.imports import Imports
 from qlsp.syntax.edits.parts import Expression
@@ -22,6 +23,17 @@ class Submodules(Imports):
 
     _constructors: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _named: set[str] = field(default_factory=set)
+
+    def runs_children(self, cls: ClassAt) -> bool:
+        """True if a class lists its children to run them: a new one would run too."""
+        return runs_children(self.family(cls))
+
+    def lists_children(self, cls: ClassAt) -> bool:
+        """True if code in view may do something with one more child of a class."""
+        key = (cls.unit.path, cls.unit.index, cls.unit.ordinal(cls.node))
+        if key not in self.view.listed:
+            self.view.listed[key] = listed(self.view, cls)
+        return self.view.listed[key]
 
     def started(self, key: NodeKey) -> bool:
         """True if a node stands in a method behind the call of the base class's ``__init__``."""
@@ -86,7 +98,7 @@ class Submodules(Imports):
     def add_line(self, key: NodeKey, hint: str, value: str, near: str | None = None) -> str:
         """Assign a value to a new attribute in ``__init__`` of the class around a node; returns its name."""
         cls = self.method(key).cls
-        if self.family(cls).runs_children:
+        if self.runs_children(cls):
             raise NoFix("the class runs its children: a new one would run too")
         if "__init__" not in cls.methods:
             return self._line_of_new_init(cls, hint, value)
