@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
@@ -13,10 +13,13 @@ from qlsp.analysis.sites import sites
 from qlsp.backends.spec import Backend
 from qlsp.diagnostics import Diagnostic
 from qlsp.ops.spec import Role
-from qlsp.text import Place
+from qlsp.text import LineIndex, Place, Span
 from qlsp.values.value import Domain, SpanId, Tensor, Unknown
 
 NOT_REACHED = "no root reaches this call"
+UNUSED = "no root uses this class"
+UNREPORTED = "wrong in a way that no rule reports"
+VENDOR = "the front end of a vendor, whose rules are others"
 KINDS = ("cat", "stub", "op")
 
 NAMESPACES = (
@@ -33,7 +36,8 @@ NAMESPACES = (
 class Statistics:
     """``by_kind``: decided and found calls of a kind: concatenations (cat), stub calls (stub), operators that a
     quantized tensor meets without a kernel (op). ``undecided``: (kind, reason, place) of those not decided,
-    ``decided``: (kind, place) of the others."""
+    ``decided``: (kind, place) of the others. ``classes`` are the classes with a forward, True for those that a judged
+    model runs."""
 
     files: int
     parsed: int
@@ -41,6 +45,7 @@ class Statistics:
     undecided: tuple[tuple[str, str, Place], ...]
     findings: Mapping[str, int]
     decided: tuple[tuple[str, Place], ...] = ()
+    classes: tuple[tuple[Place, bool], ...] = ()
 
 
 def collect(
@@ -54,30 +59,69 @@ def collect(
     overridden: Collection[tuple[str, int]] = (),
 ) -> Statistics:
     """Compare the calls that the text shows with what the facts decide; ``overridden`` are methods that no judged
-    object runs as they are. A call that no judged model can reach is decided as well."""
+    object runs as they are.
+
+    A call is decided if it is flagged, if it is right in every context in which a judged model reaches it, or if no
+    judged model can reach it."""
     dead = _Dead(facts, overridden)
     calls: dict[SpanId, list[tuple[Facts, Scales, OpCall]]] = {}
     for each in facts:
         scales = Scales(each)
         for call in each.op_calls.values():
             calls.setdefault(call.span, []).append((each, scales, call))
-    flagged = {(d.place.path, d.place.span) for d in diagnostics}
+    flagged = _Flagged(modules, diagnostics)
     decided: list[tuple[str, Place]] = []
     undecided: list[tuple[str, str, Place]] = []
     quantizing = {span for span, reached in calls.items() if _quantizes(reached)}
     for module in modules.values():
         for kind, span in sites(module, backend, quantizing):
             where = place(span)
-            reason = _reason(kind, calls.get(span, []), _foreign(module))
+            reached = calls.get(span, [])
+            stubs = [each for each in reached if each[2].spec.role is Role.QUANTIZE]
+            reason = _reason(kind, stubs if kind == "stub" and stubs else reached, _foreign(module))
             if reason == NOT_REACHED and dead(span):
                 reason = None
-            if reason is None or (where.path, where.span) in flagged:
+            if reason is None or flagged(where):
                 decided.append((kind, where))
             else:
                 undecided.append((kind, reason, where))
     done, open_ = Counter(kind for kind, _ in decided), Counter(kind for kind, _, _ in undecided)
     by_kind = {kind: (done[kind], done[kind] + open_[kind]) for kind in KINDS}
-    return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings), tuple(decided))
+    classes = tuple(_classes(modules, facts))
+    return Statistics(files, len(modules), by_kind, tuple(undecided), dict(findings), tuple(decided), classes)
+
+
+def _classes(modules: Mapping[str, ModuleModel], facts: Sequence[Facts]) -> Iterator[tuple[Place, bool]]:
+    """The classes with a forward, and whether a judged model runs it."""
+    judged = [each for each in facts if each.context.workflow is not Workflow.NONE]
+    run = {(span.path, span.unit) for each in judged for span in each.evaluated}
+    for module in modules.values():
+        for unit in module.syntax.units:
+            forwards = [member for member in unit.members if member.name == "forward"]
+            if forwards:
+                reached = any((module.path, member.index) in run for member in forwards)
+                yield Place(module.path, Span(unit.start, unit.end, unit.segment)), reached
+
+
+class _Flagged:
+    """Does a diagnostic stand in the lines of a call? Some rules report the first or the outermost call of a line."""
+
+    def __init__(self, modules: Mapping[str, ModuleModel], diagnostics: Iterable[Diagnostic]) -> None:
+        self._modules = modules
+        self._indexes: dict[tuple[str, int], LineIndex] = {}
+        found = (d.place for d in diagnostics if d.place.path in modules)
+        self._rows = {(place.path, place.span.segment, self._row(place, place.span.start)) for place in found}
+
+    def __call__(self, place: Place) -> bool:
+        rows = range(self._row(place, place.span.start), self._row(place, place.span.end) + 1)
+        return any((place.path, place.span.segment, row) in self._rows for row in rows)
+
+    def _row(self, place: Place, offset: int) -> int:
+        key = (place.path, place.span.segment)
+        if key not in self._indexes:
+            segments = self._modules[place.path].syntax.source.segments
+            self._indexes[key] = LineIndex(segments[place.span.segment].text)
+        return self._indexes[key].position(offset)[0]
 
 
 class _Dead:
@@ -107,34 +151,37 @@ def _quantizes(calls: list[tuple[Facts, Scales, OpCall]]) -> bool:
 
 
 def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]], foreign: bool) -> str | None:
-    """Why a call is undecided, None if some context decides it."""
+    """Why a call is undecided, None if every context of a judged model decides it."""
     if not calls:
         return NOT_REACHED
-    reasons = []
-    if foreign and all(facts.context.workflow is Workflow.NONE for facts, _, _ in calls):
+    judged = [each for each in calls if each[0].context.workflow is not Workflow.NONE]
+    if foreign and not judged:
         return None
-    for facts, scales, call in calls:
+    for facts, scales, call in judged or calls:
         if facts.context.workflow in (Workflow.FX, Workflow.PT2E):
-            return None
+            continue
+        if facts.context.workflow is Workflow.HORIZON:
+            return VENDOR
         reason = _cat_reason(scales, call) if kind == "cat" else _operand_reason(kind, call)
-        if reason is None:
-            return None
-        reasons.append(reason)
-    return reasons[0]
+        if reason is not None:
+            return UNUSED if reason == UNREPORTED and not judged else reason
+    return None
 
 
 def _cat_reason(scales: Scales, call: OpCall) -> str | None:
     if not is_cat(call):
         return None
     verdict = scales.verdict(call)
-    if verdict.outcome == "mixed" and scales.facts.context.workflow is Workflow.NONE:
-        return "no root uses this class"
+    if verdict.outcome in ("mixed", "raises"):
+        return UNREPORTED
     return None if verdict.decided else verdict.reason or "not known"
 
 
 def _operand_reason(kind: str, call: OpCall) -> str | None:
     """Why it is open what a stub gets, or whether an operator gets a quantized tensor."""
     for alternative in call.alternatives:
+        if alternative.raises is not None:
+            return UNREPORTED
         for operand in alternative.operands[: 1 if kind == "stub" else None]:
             value = operand.value
             if isinstance(value, Unknown):

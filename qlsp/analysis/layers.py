@@ -106,6 +106,10 @@ class Layers(Outputs):
             return self.derived[owner.oid]
         return converted
 
+    def is_derived(self, owner: int) -> bool:
+        """Is an instance of a subclass of the project, for which a mapping of the project may say what it becomes?"""
+        return owner in self.derived
+
     def derived_layers(self, root: Ref, state: State) -> dict[int, bool | None]:
         """The instances of subclasses of classes that convert swaps, False for each; None where the project may
         say what convert makes of them."""

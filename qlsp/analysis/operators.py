@@ -96,13 +96,31 @@ class Operators(Expressions):
             )
             outcome = transfer(application)
             if conversion is None:
-                outcome = Outcome(self._either(outcome.value))
+                outcome = Outcome(self._either_way(application, outcome))
             value = self._listed(row, outcome.value, outputs, state)
             self._keep_storage(row, key, tensors, value)
             results.append((guard, value))
             alternatives.append(Alternative(guard, operands, value, outcome.raises))
         self.record(row, spelling, span, tuple(alternatives), owner, converted, is_open, state, key)
         return choice(results) if results else Unknown(f"{spelling} on no known tensor")
+
+    def _either_way(self, application: Application, unswapped: Outcome) -> Value:
+        """The result of a module that convert may or may not swap. Where only the caller's qconfig is open and one of
+        the two raises on such an input, it is that of the other: no correct program has the first."""
+        owner = application.owner
+        if owner is not None and self._only_configured_outside(owner):
+            swapped = transfer(replace(application, converted=True))
+            if unswapped == swapped or (unswapped.raises is None) != (swapped.raises is None):
+                return unswapped.value if unswapped.raises is None else swapped.value
+        return self._either(unswapped.value)
+
+    def _only_configured_outside(self, owner: int) -> bool:
+        """Is a qconfig of the caller all that decides whether convert swaps an instance?"""
+        return self.effective is not None and self.effective.get(owner) == OPEN_QCONFIG and not self.is_derived(owner)
+
+    def is_derived(self, owner: int) -> bool:
+        """Is an instance of a subclass of the project of a class that convert swaps (see ``layers``)?"""
+        return False
 
     def _either(self, value: Value) -> Value:
         """The result of a module that convert may or may not swap."""

@@ -33,10 +33,17 @@ from qlsp.statistics import KINDS
 from qlsp.text import LineIndex, Place
 from qlsp.values.workflow import Workflow
 
-PACKAGES = ("torchvision==0.28.0", "timm==1.0.31", "ultralytics==8.4.190", "torch==2.13.0")
+PACKAGES = (
+    "torchvision==0.28.0",
+    "timm==1.0.31",
+    "ultralytics==8.4.190",
+    "torchao==0.18.0",
+    "brevitas==0.13.4",
+    "torch==2.13.0",
+)
 HEADER = (
-    "| code base | version | files | analysed | eager | cat | stub | op | findings | seconds |\n"
-    "|---|---|---|---|---|---|---|---|---|---|"
+    "| code base | version | files | analysed | eager | classes | elsewhere | cat | stub | op | findings | seconds |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -73,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
         print(row(report), flush=True)
         details.extend(lines(report))
         results.append(report)
-    print("\n".join(["", *details]))
+    print("\n".join([total(results), "", *details]))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
@@ -116,7 +123,8 @@ def commit(folder: Path) -> str:
 
 
 def summary(base: CodeBase, result: CheckResult, seconds: float) -> dict[str, Any]:
-    """What the table and a comparison need. Calls are counted in the files with eager quantization code."""
+    """What the table and a comparison need. Calls are counted in the files with eager quantization code; so are
+    the model classes that judged models run, ``elsewhere`` those in the other files."""
     eager = {path for path, module in result.analysis.modules.items() if uses_eager(module, EAGER)}
     statistics = result.statistics
 
@@ -127,12 +135,15 @@ def summary(base: CodeBase, result: CheckResult, seconds: float) -> dict[str, An
     undecided = [(kind, reason, place(where)) for kind, reason, where in statistics.undecided if where.path in eager]
     done = Counter(kind for kind, where in statistics.decided if where.path in eager)
     missing = Counter(kind for kind, _, _ in undecided)
+    classes = [reached for where, reached in statistics.classes if where.path in eager]
     return {
         "name": base.name,
         "version": base.version,
         "files": statistics.files,
         "analysed": statistics.parsed,
         "eager": len(eager),
+        "classes": [sum(classes), len(classes)],
+        "elsewhere": sum(reached for where, reached in statistics.classes if where.path not in eager),
         "decided": {kind: [done[kind], done[kind] + missing[kind]] for kind in KINDS},
         "findings": sorted(f"{d.code} {d.name} at {place(d.place)}" for d in result.diagnostics),
         "undecided": sorted(undecided),
@@ -163,13 +174,27 @@ def eager_names(backend: Backend) -> set[str]:
 
 def row(report: dict[str, Any]) -> str:
     """One line of the table."""
-    decided = " | ".join("{} of {}".format(*report["decided"][kind]) for kind in KINDS)
+    decided = " | ".join(fraction(*report["decided"][kind]) for kind in KINDS)
     counts = Counter(finding.split(" ")[0] for finding in report["findings"])
-    found = ", ".join(f"{code} {count}" for code, count in sorted(counts.items())) or "0"
-    return (
-        f"| {report['name']} | {report['version'][:10]} | {report['files']} | {report['analysed']} | {report['eager']}"
-        f" | {decided} | {found} | {report['seconds']:.0f} |"
-    )
+    found = ", ".join(f"{code} {count}" for code, count in sorted(counts.items())) or "-"
+    counted = " | ".join(str(report[key]) for key in ("files", "analysed", "eager"))
+    classes = f"{fraction(*report['classes'])} | {report['elsewhere'] or '-'}"
+    name, version = report["name"], report["version"][:10]
+    return f"| {name} | {version} | {counted} | {classes} | {decided} | {found} | {report['seconds']:.0f} |"
+
+
+def fraction(some: int, found: int) -> str:
+    """A count of decided calls or reached classes, as a cell of the table."""
+    return f"{some} of {found}" if found else "-"
+
+
+def total(reports: Sequence[dict[str, Any]]) -> str:
+    """What was decided in all code bases together."""
+    shown = []
+    for kind in KINDS:
+        done, found = (sum(report["decided"][kind][place] for report in reports) for place in (0, 1))
+        shown.append(f"{kind} {fraction(done, found)}" + (f" ({done / found:.0%})" if found else ""))
+    return f"\nDecided: {', '.join(shown)}"
 
 
 def lines(report: dict[str, Any]) -> list[str]:
