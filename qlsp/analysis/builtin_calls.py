@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from qlsp.analysis.containers import Containers
+from qlsp.analysis.expressions import number_of
+from qlsp.analysis.kinds import Kinds
 from qlsp.analysis.machine import MAX_UNROLL, Arguments
-from qlsp.analysis.objects import MODULE_ATTRIBUTES
-from qlsp.values.state import Instance, ListObject, State
+from qlsp.values.state import DictObject, ListObject, State
 from qlsp.values.value import (
+    A_NUMBER,
     NO_GUARD,
-    Choice,
-    ClassValue,
     Const,
     Ref,
     Symbol,
@@ -22,6 +21,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    is_number,
 )
 
 NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
@@ -40,7 +40,10 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
 }
 
 
-class BuiltinCalls(Containers):
+NEVER_TENSORS = frozenset({"int", "float", "str", "ord", "chr", "hash", "id", "repr", "callable", "issubclass"})
+"""What gives no tensor, whatever it is called with."""
+
+class BuiltinCalls(Kinds):
     """Calls that need no table."""
 
     def builtin(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
@@ -48,7 +51,8 @@ class BuiltinCalls(Containers):
         row = self.backend.functions.get(f"builtins.{name}")
         if row is not None and any(self.has_tensor(a.value, state) for a in arguments.positional):
             return self.apply(row, name, arguments, node, state)
-        handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(self, f"_builtin_{name}", None)
+        method = f"_builtin_{name.replace('.', '_')}"
+        handler: Callable[[Arguments, cst.Call, State], Value] | None = getattr(self, method, None)
         if handler is not None:
             return handler(arguments, node, state)
         return self._computed(name, arguments)
@@ -56,8 +60,12 @@ class BuiltinCalls(Containers):
     def _computed(self, name: str, arguments: Arguments) -> Value:
         function = NUMBER_FUNCTIONS.get(name)
         values = [argument.value for argument in arguments.positional]
-        if function is None or arguments.keywords or not all(isinstance(v, Const) for v in values):
-            return Unknown(f"{name}() of unknown values")
+        known = not arguments.keywords and all(isinstance(value, Const) for value in values)
+        if function is None or not known:
+            if name in NEVER_TENSORS or (function is not None and all(map(is_number, values))):
+                return number_of(name, *values)
+            unknown = [value.reason for value in values if isinstance(value, Unknown) and not is_number(value)]
+            return Unknown(unknown[0] if unknown else f"{name}() of unknown values")
         try:
             result = function(*(v.value for v in values if isinstance(v, Const)))
         except Exception:
@@ -67,7 +75,12 @@ class BuiltinCalls(Containers):
     def _builtin_len(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "obj")
         items = self.items(value, state) if value is not None else None
-        return Const(len(items)) if items is not None else Unknown("the length of an unknown iterable")
+        if items is not None:
+            return Const(len(items))
+        symbol = ("len", value.oid) if isinstance(value, Ref) else None
+        if isinstance(value, Tensor):
+            symbol = ("len", value.number)
+        return Unknown(A_NUMBER, symbol)
 
     def _builtin_range(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         bounds = [a.value for a in arguments.positional]
@@ -78,7 +91,7 @@ class BuiltinCalls(Containers):
                 return Unknown("a range that fails")
             if len(numbers) <= MAX_UNROLL:
                 return TupleValue(tuple(Const(number) for number in numbers))
-        return self.allocate(state, ListObject(None, Unknown("a number of an unknown range")))
+        return self.allocate(state, ListObject(None, Unknown(A_NUMBER)))
 
     def _builtin_enumerate(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterable")
@@ -90,7 +103,7 @@ class BuiltinCalls(Containers):
         if items is not None:
             pairs = [TupleValue((Const(number), item)) for number, item in enumerate(items, start=first)]
             return TupleValue(tuple(pairs))
-        element = TupleValue((Unknown("a counter"), self.comprehension_element(value, state)))
+        element = TupleValue((Unknown(A_NUMBER), self.comprehension_element(value, state)))
         return self.allocate(state, ListObject(None, element))
 
     def _builtin_zip(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
@@ -117,13 +130,7 @@ class BuiltinCalls(Containers):
         return self.element(column, position, state)
 
     def _builtin_list(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        value = arguments.get(0, "iterable")
-        if value is None:
-            return self.allocate(state, ListObject(()))
-        items = self.items(value, state)
-        if items is not None:
-            return self.allocate(state, ListObject(tuple(items)))
-        return self.allocate(state, ListObject(None, self.comprehension_element(value, state)))
+        return self.new_sequence(arguments, state)
 
     def _builtin_set(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         return self._builtin_list(arguments, node, state)
@@ -144,22 +151,72 @@ class BuiltinCalls(Containers):
         items = self.items(value, state) if value is not None else None
         if items is not None:
             return TupleValue(tuple(reversed(items)))
-        return value if value is not None else Unknown("reversed() of nothing")
+        return self._any_of(value, state)
+
+    def _any_of(self, value: Value | None, state: State) -> Value:
+        """Members of an iterable of unknown length, in another order or some of them only."""
+        if value is None or isinstance(value, Unknown):
+            return value if value is not None else Unknown("a call without an iterable")
+        return self.allocate(state, ListObject(None, self.comprehension_element(value, state)))
 
     def _builtin_sorted(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterable")
         items = self.items(value, state) if value is not None else None
-        if items is None or arguments.keywords:
-            element = self.element(value, -1, state) if value is not None else None
-            return self.allocate(state, ListObject(None, element))
-        plain = [item.value for item in items if isinstance(item, Const)]
-        if len(plain) == len(items):
-            try:
-                return self.allocate(state, ListObject(tuple(Const(v) for v in sorted(plain))))
-            except TypeError:
-                return Unknown("sorted() fails")
-        element = choice([(NO_GUARD, item) for item in items]) if items else None
-        return self.allocate(state, ListObject(None, element))
+        if items is None:
+            return self._any_of(value, state)
+        order = self.order_of(items, arguments, node, state)
+        if order is not None:
+            return self.allocate(state, ListObject(tuple(order)))
+        anything = choice([(NO_GUARD, item) for item in items])
+        return self.allocate(state, ListObject((anything,) * len(items)))
+
+    def _builtin_max(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        return self._extreme("max", arguments, node, state)
+
+    def _builtin_min(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        return self._extreme("min", arguments, node, state)
+
+    def _extreme(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        values: list[Value] | None = [argument.value for argument in arguments.positional]
+        if len(arguments.positional) == 1:
+            values = self.items(arguments.positional[0].value, state)
+        if not values:
+            return Unknown(f"{name}() of an unknown iterable")
+        order = self.order_of(values, arguments, node, state)
+        if order is not None:
+            return order[-1 if name == "max" else 0]
+        return number_of(name, *values) if all(map(is_number, values)) else choice([(NO_GUARD, v) for v in values])
+
+    def _builtin_filter(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        if len(arguments.positional) < 2:
+            return Unknown("filter() of nothing")
+        function, iterable = (argument.value for argument in arguments.positional[:2])
+        items = self.items(iterable, state)
+        if items is None:
+            return self._any_of(iterable, state)
+        kept: list[tuple[bool | None, Value]] = []
+        for item in items:
+            verdict = item if function == Const(None) else self.call(function, Arguments.of(item), node, state)
+            kept.append((self.truth(verdict, state), item))
+        left = tuple(item for truth, item in kept if truth is not False)
+        if all(truth is not None for truth, _ in kept):
+            return self.allocate(state, ListObject(left))
+        return self.allocate(state, self.loosened(ListObject(left)))
+
+    def _builtin_dict_fromkeys(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        keys = self.items(arguments.positional[0].value, state) if arguments.positional else None
+        value = arguments.get(1, "value") or Const(None)
+        if keys is None or not all(isinstance(key, (Const, Symbol)) for key in keys):
+            return self.allocate(state, DictObject((), value))
+        names = [key.value if isinstance(key, Const) else key for key in keys]
+        return self.allocate(state, DictObject(tuple((name, value) for name in dict.fromkeys(names))))
+
+    def _builtin_bool(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        value = arguments.get(0, "object")
+        truth = self.truth(value, state) if value is not None else False
+        if truth is not None:
+            return Const(truth)
+        return Unknown(A_NUMBER, value.symbol if isinstance(value, Unknown) else None)
 
     def _builtin_dict(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         return self.new_dict(arguments, state)
@@ -214,10 +271,6 @@ class BuiltinCalls(Containers):
             return default if instance is not None and self._closed(instance) else value
         return value
 
-    def _closed(self, instance: Instance) -> bool:
-        """True if every class of the instance is in view or a library module: a missing attribute is missing."""
-        return not any(isinstance(entry, Unknown) for entry in self.mro(instance.cls))
-
     def _builtin_setattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         values = [argument.value for argument in arguments.positional]
         if len(values) == 3 and isinstance(values[1], Const):
@@ -230,89 +283,21 @@ class BuiltinCalls(Containers):
             self.delete_attribute(target, str(name.value), state)
         return Const(None)
 
-    def _builtin_hasattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        target, name = arguments.get(0, "obj"), arguments.get(1, "name")
-        instance = self.instance(state, target) if target is not None else None
-        if instance is None or not isinstance(name, Const) or not isinstance(instance.cls, ClassValue):
-            return Unknown("hasattr() of an unknown object")
-        if str(name.value) in instance.attributes:
-            return Const(True)
-        assert isinstance(target, Ref)
-        found = self._class_attribute(instance.cls, str(name.value), None, state)
-        if not isinstance(found, Unknown):
-            return Const(True)
-        if self.native_base(instance) in (None, "torch.nn.Module") and self._closed(instance):
-            return Const(str(name.value) in MODULE_ATTRIBUTES)
-        return Unknown("hasattr() of a library object")
-
-    def _builtin_isinstance(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        value = arguments.get(0, "obj")
-        if value is None or len(node.args) < 2:
-            return Unknown("isinstance() of nothing")
-        classes = self.class_names(node.args[1].value, state)
-        return choice(
-            [
-                (guard, self._is_instance(option, classes, state))
-                for guard, option in (value.options if isinstance(value, Choice) else ((NO_GUARD, value),))
-            ]
-        )
-
-    def _is_instance(self, value: Value, classes: set[str], state: State) -> Value:
-        if not classes:
-            return Unknown("isinstance() of an unknown class")
-        if isinstance(value, Tensor):
-            if value.collection:
-                return Unknown("is an input a tensor or a list", ("collection", value.number))
-            return Const("torch.Tensor" in classes)
-        if isinstance(value, Const):
-            names = {f"builtins.{kind.__name__}" for kind in type(value.value).__mro__}
-            return Const(bool(names & classes))
-        if isinstance(value, TupleValue):
-            return Const(bool({"builtins.tuple", "collections.abc.Sequence", "typing.Sequence"} & classes))
-        instance = self.instance(state, value)
-        if instance is not None:
-            order = self.mro(instance.cls)
-            names = {entry.name if isinstance(entry, Symbol) else "" for entry in order}
-            names |= {
-                f"{entry.module.path}:{entry.name}" for entry in order if not isinstance(entry, (Symbol, Unknown))
-            }
-            if names & classes or "torch.nn.Module" in classes:
-                return Const(True)
-            return Unknown("isinstance()") if any(isinstance(e, Unknown) for e in order) else Const(False)
-        if isinstance(value, Ref):
-            kind = type(self.load(state, value)).__name__
-            wanted = {"ListObject": "builtins.list", "DictObject": "builtins.dict"}.get(kind)
-            if wanted in classes:
-                return Const(True)
-            return Const(False) if classes <= {"torch.Tensor", "builtins.tuple"} else Unknown("isinstance()")
-        return Unknown("isinstance() of an unknown value")
-
-    def class_names(self, node: cst.BaseExpression, state: State) -> set[str]:
-        """Canonical names of the classes in the second argument of isinstance; empty if one is unknown."""
-        nodes = [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]
-        names = set()
-        for each in nodes:
-            value = self.eval(each, State({}, state.heap, state.guard))
-            if isinstance(value, Symbol):
-                names.add(value.name)
-            elif isinstance(value, ClassValue):
-                model = self.class_model(value)
-                names.add(f"{model.module.path}:{model.name}")
-            else:
-                return set()
-        return names
-
-    def _builtin_type(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        value = arguments.get(0, "object")
-        instance = self.instance(state, value) if value is not None else None
-        return instance.cls if instance is not None else Unknown("type() of an unknown value")
-
     def _builtin_next(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        value = arguments.get(0, "iterator")
-        items = self.items(value, state) if value is not None else None
-        if items:
+        """The first item, which an iterator then no longer has."""
+        value, default = arguments.get(0, "iterator"), arguments.get(1, "default")
+        if value is None:
+            return Unknown("next() of nothing")
+        items = self.items(value, state)
+        if items is None:
+            return self.element(value, -1, state)
+        if not items:
+            return default if default is not None else Unknown("next() of nothing")
+        if isinstance(value, Ref) and isinstance(self.load(state, value), ListObject):
+            state.heap[value.oid] = ListObject(tuple(items[1:]))
             return items[0]
-        return self.element(value, -1, state) if value is not None else Unknown("next() of nothing")
+        fresh = bool(node.args) and isinstance(node.args[0].value, cst.Call)
+        return items[0] if fresh else choice([(NO_GUARD, item) for item in items])
 
     def _builtin_print(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         return Const(None)

@@ -9,6 +9,7 @@ import libcst as cst
 from qlsp.analysis.machine import MAX_DEPTH, Argument, Arguments, Frame
 from qlsp.analysis.module_containers import ModuleContainers
 from qlsp.analysis.program import FunctionModel
+from qlsp.syntax.names import dotted
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
     NO_GUARD,
@@ -18,6 +19,7 @@ from qlsp.values.value import (
     Const,
     FunctionValue,
     Guard,
+    RecordType,
     Ref,
     SpanId,
     Super,
@@ -56,6 +58,8 @@ class Calls(ModuleContainers):
                 return self.native_method(function, arguments, node, state)
             case Ref():
                 return self.call_object(function, arguments, node, state)
+            case RecordType():
+                return self.new_record(function, arguments, state)
             case Symbol():
                 return self.library_call(function.name, arguments, node, state)
             case Unknown():
@@ -261,25 +265,16 @@ class Calls(ModuleContainers):
         instance = self.instance(state, ref)
         assert instance is not None
         base = self.native_base(instance)
-        if base is not None:
+        if base is not None and not self._is_dataclass(cls):
             self.native_init(ref, base, arguments, state)
         else:
-            self._fields(ref, cls, arguments, state)
+            self.fields(ref, cls, arguments, state)
         return ref
 
-    def _fields(self, ref: Ref, cls: ClassValue, arguments: Arguments, state: State) -> None:
-        """A dataclass: annotated class attributes in order."""
-        model = self.class_model(cls)
-        names = []
-        for statement, _ in model.body:
-            if isinstance(statement, cst.SimpleStatementLine):
-                for small in statement.body:
-                    if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
-                        names.append(small.target.value)
-        for position, name in enumerate(names):
-            value = arguments.get(position, name)
-            if value is not None:
-                self.set_attribute(ref, name, value, state)
+    def _is_dataclass(self, cls: ClassValue) -> bool:
+        names = (dotted(decorator.decorator) for decorator in self.class_model(cls).node.decorators)
+        calls = (d.decorator.func for d in self.class_model(cls).node.decorators if isinstance(d.decorator, cst.Call))
+        return any(name is not None and name.endswith("dataclass") for name in (*names, *map(dotted, calls)))
 
     # --- instances ----------------------------------------------------------------------------------
 
@@ -340,6 +335,14 @@ class Calls(ModuleContainers):
 
     def copied(self, original: int, copy: int) -> None:
         """An object got a copy (see ``lifecycle``)."""
+
+    def fields(self, ref: Ref, cls: ClassValue, arguments: Arguments, state: State) -> None:
+        """What the constructor of a dataclass does (see ``records``)."""
+        raise NotImplementedError
+
+    def new_record(self, cls: RecordType, arguments: Arguments, state: State) -> Value:
+        """A call of what ``namedtuple`` made (see ``records``)."""
+        raise NotImplementedError
 
     # --- provided by ``library`` --------------------------------------------------------------------
 

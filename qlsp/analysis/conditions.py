@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 import libcst as cst
 
 from qlsp.analysis.globals import Globals
@@ -11,6 +13,7 @@ from qlsp.values.value import (
     Const,
     Guard,
     Ref,
+    Symbol,
     Tensor,
     TupleValue,
     Unknown,
@@ -18,6 +21,9 @@ from qlsp.values.value import (
     choice,
     exclusive,
 )
+
+SEQUENCES = frozenset({"builtins.list", "builtins.tuple", "typing.List", "typing.Tuple"})
+MAPPINGS = frozenset({"builtins.dict", "typing.Dict", "collections.OrderedDict", "collections.abc.Mapping"})
 
 
 class Conditions(Globals):
@@ -119,48 +125,85 @@ class Conditions(Globals):
                 self.refine(test.left, holds, state)
                 self.refine(test.right, holds, state)
             return
-        if isinstance(test, cst.Name):
-            self._keep(test.value, state, lambda value: self.truth(value, state) is not (not holds))
+        if isinstance(test, (cst.Name, cst.Attribute, cst.NamedExpr)):
+            self._keep(test, state, lambda value: self.truth(value, state) is not (not holds))
             return
-        if (
-            isinstance(test, cst.Comparison)
-            and isinstance(test.left, cst.Name)
-            and len(test.comparisons) == 1
-        ):
+        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
             comparison = test.comparisons[0]
-            against_none = (
-                isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
-            )
+            against_none = isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
             if against_none and isinstance(comparison.operator, (cst.Is, cst.IsNot)):
                 wants_none = isinstance(comparison.operator, cst.Is) == holds
-                self._keep(test.left.value, state, lambda value: _maybe_none(value, wants_none))
-            return
-        if isinstance(test, cst.Call):
-            self._refine_isinstance(test, holds, state)
+                self._keep(test.left, state, lambda value: _maybe_none(value, wants_none))
+                return
+        question = self.class_question(test, state)
+        if question is not None:
+            name, classes, positive = question
+            self._refine_class(name, classes, holds == positive, state)
 
-    def _refine_isinstance(self, test: cst.Call, holds: bool, state: State) -> None:
-        if not (isinstance(test.func, cst.Name) and test.func.value == "isinstance" and len(test.args) == 2):
-            return
-        name = test.args[0].value
-        if not isinstance(name, cst.Name) or name.value not in state.names:
-            return
-        value = state.names[name.value]
-        classes = self.class_names(test.args[1].value, state)
-        if isinstance(value, Tensor) and value.collection and classes:
-            if classes <= {"torch.Tensor"}:
-                state.names[name.value] = self.plain_input(value) if holds else self.list_input(value, state)
-            elif classes <= {"builtins.list", "builtins.tuple"}:
-                state.names[name.value] = self.list_input(value, state) if holds else self.plain_input(value)
+    def class_question(self, test: cst.BaseExpression, state: State) -> tuple[str, set[str], bool] | None:
+        """(name, classes, whether it holds for them) of ``isinstance(name, classes)``, ``torch.is_tensor(name)``,
+        ``type(name) is class`` and kin."""
+        match test:
+            case cst.Call(args=[cst.Arg(value=cst.Name(value=name)), cst.Arg(value=classes)]):
+                if self._asks(test.func, state) in ("builtins.isinstance", "torch.jit.isinstance"):
+                    return name, self.class_names(classes, state), True
+            case cst.Call(args=[cst.Arg(value=cst.Name(value=name))]):
+                if self._asks(test.func, state) == "torch.is_tensor":
+                    return name, {"torch.Tensor"}, True
+            case cst.Comparison(
+                left=cst.Call(func=cst.Name(value="type"), args=[cst.Arg(value=cst.Name(value=name))]),
+                comparisons=[cst.ComparisonTarget(operator=operator, comparator=classes)],
+            ) if isinstance(operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual, cst.In, cst.NotIn)):
+                positive = not isinstance(operator, (cst.IsNot, cst.NotEqual, cst.NotIn))
+                return name, self.class_names(classes, state), positive
+        return None
 
-    def _keep(self, name: str, state: State, wanted: object) -> None:
+    def _asks(self, function: cst.BaseExpression, state: State) -> str | None:
+        value = self.eval(function, State({}, state.heap, state.guard))
+        return value.name if isinstance(value, Symbol) else None
+
+    def _refine_class(self, name: str, classes: set[str], holds: bool, state: State) -> None:
         value = state.names.get(name)
-        if not isinstance(value, Choice) or not callable(wanted):
+        if not isinstance(value, Tensor) or not value.collection or not classes:
+            return
+        if classes <= {"torch.Tensor"}:
+            state.names[name] = self.plain_input(value) if holds else self.list_input(value, state)
+        elif classes <= SEQUENCES:
+            state.names[name] = self.list_input(value, state) if holds else self.plain_input(value)
+        elif classes <= MAPPINGS and holds:
+            state.names[name] = self.dict_input(value, state)
+
+    def _keep(self, node: cst.BaseExpression, state: State, wanted: Callable[[Value], bool]) -> None:
+        """Drop the alternatives of a name or an attribute that a condition rules out."""
+        value, store = self._place(node, state)
+        if not isinstance(value, Choice) or store is None:
             return
         kept = [(guard, option) for guard, option in value.options if wanted(option)]
         if kept:
-            state.names[name] = choice(kept)
+            store(choice(kept))
             common = frozenset.intersection(*(guard for guard, _ in kept))
             state.guard = state.guard | common
+
+    def _place(
+        self, node: cst.BaseExpression, state: State
+    ) -> tuple[Value | None, Callable[[Value], None] | None]:
+        """What a name or ``name.attribute`` stands for, and how to set it."""
+        if isinstance(node, cst.NamedExpr):
+            node = node.target
+        if isinstance(node, cst.Name):
+            name = node.value
+            return state.names.get(name), lambda value: state.names.update({name: value})
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+            attribute, owner = node.attr.value, state.names.get(node.value.value)
+            instance = self.instance(state, owner) if owner is not None else None
+            if instance is not None and isinstance(owner, Ref):
+                oid, found = owner.oid, instance
+
+                def store(value: Value) -> None:
+                    state.heap[oid] = found.with_attribute(attribute, value)
+
+                return instance.attributes.get(attribute), store
+        return None, None
 
     def class_names(self, node: cst.BaseExpression, state: State) -> set[str]:
         """Canonical names of the classes in the second argument of isinstance (see ``library``)."""
@@ -170,9 +213,21 @@ class Conditions(Globals):
         """An input that is known to be one tensor (see ``objects``)."""
         raise NotImplementedError
 
+    def dict_input(self, value: Tensor, state: State) -> Value:
+        """An input that is known to be a dict of tensors (see ``items``)."""
+        raise NotImplementedError
+
     def list_input(self, value: Tensor, state: State) -> Value:
         """An input that is known to be a list of tensors (see ``objects``)."""
         raise NotImplementedError
+
+
+def collection_symbol(value: Tensor, classes: Collection[str]) -> tuple[object, ...]:
+    """The symbol of the question whether an input of unknown structure is of one of some classes."""
+    symbol: tuple[object, ...] = ("collection", value.number)
+    if set(classes) <= {"torch.Tensor"}:
+        return symbol
+    return ("not", symbol) if set(classes) <= SEQUENCES else ("instance", value.number, tuple(sorted(classes)))
 
 
 def _maybe_none(value: Value, wants_none: bool) -> bool:

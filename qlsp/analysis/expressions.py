@@ -16,6 +16,7 @@ from qlsp.analysis.statements import Statements
 from qlsp.syntax.names import dotted
 from qlsp.values.state import DictObject, ListObject, State, merge
 from qlsp.values.value import (
+    A_NUMBER,
     NO_GUARD,
     Choice,
     ClassValue,
@@ -30,6 +31,7 @@ from qlsp.values.value import (
     Value,
     choice,
     exclusive,
+    is_number,
     options_of,
 )
 
@@ -93,6 +95,18 @@ def literal(text: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.literal_eval(text)
+
+
+def number_of(operation: str, *values: Value) -> Unknown:
+    """A number computed from numbers that are not all known."""
+    keys = [("number", repr(value)) if isinstance(value, Const) else _symbol(value) for value in values]
+    return Unknown(A_NUMBER, (operation, *keys) if None not in keys else None)
+
+
+def _symbol(value: Value) -> tuple[object, ...] | None:
+    if isinstance(value, Tensor):
+        return ("tensor", value.number)
+    return value.symbol if isinstance(value, Unknown) else None
 
 
 class Expressions(Statements):
@@ -269,6 +283,8 @@ class Expressions(Statements):
             return choice(pairs) if pairs else Unknown("no alternative is left")
         if isinstance(left, Const) and isinstance(right, Const):
             return self._arithmetic(operator, left.value, right.value)
+        if is_number(left) and is_number(right):
+            return number_of(operator, left, right)
         return self._sequence_arithmetic(operator, left, right, state)
 
     def _arithmetic(self, operator: str, left: Any, right: Any) -> Value:
@@ -295,6 +311,9 @@ class Expressions(Statements):
         if operator == "+" and self.is_list(left, state) and self.is_list(right, state):
             parts = [(NO_GUARD, self.element(value, -1, state)) for value in (left, right)]
             return self.allocate(state, ListObject(None, choice(parts)))
+        merged = self.merged_dicts(left, right, state) if operator == "|" else None
+        if merged is not None:
+            return self.allocate(state, merged)
         if operator == "*":
             for sequence, count in ((mine, right), (theirs, left)):
                 if sequence is not None and isinstance(count, Const) and isinstance(count.value, int):
@@ -304,7 +323,17 @@ class Expressions(Statements):
                     return self.allocate(state, ListObject(repeated))
                 if sequence is not None and sequence:
                     return self.allocate(state, ListObject(None, choice([(NO_GUARD, v) for v in sequence])))
-        return Unknown("arithmetic on unknown values")
+        unknown = [value for value in (left, right) if isinstance(value, Unknown) and not is_number(value)]
+        return Unknown(unknown[0].reason if unknown else "arithmetic on unknown values")
+
+    def merged_dicts(self, left: Value, right: Value, state: State) -> DictObject | None:
+        """What ``left | right`` of two dicts holds."""
+        mine = self.load(state, left) if isinstance(left, Ref) else None
+        theirs = self.load(state, right) if isinstance(right, Ref) else None
+        if not isinstance(mine, DictObject) or not isinstance(theirs, DictObject):
+            return None
+        entries = {**dict(mine.entries), **dict(theirs.entries)}
+        return DictObject(tuple(entries.items()), theirs.rest if theirs.rest is not None else mine.rest)
 
     def is_list(self, value: Value, state: State) -> bool:
         """True for lists and tuples, of known length or not."""
@@ -333,7 +362,9 @@ class Expressions(Statements):
                 return Const(-value.value)
             if operator == "+":
                 return value
-        return Unknown("arithmetic on unknown values")
+        if isinstance(value, Choice):
+            return choice([(g, number_of(operator, v) if is_number(v) else v) for g, v in value.options])
+        return number_of(operator, value) if is_number(value) else Unknown("arithmetic on unknown values")
 
     def _negated(self, value: Value, state: State) -> Value:
         truth = self.truth(value, state)
@@ -403,7 +434,7 @@ class Expressions(Statements):
             case cst.In() | cst.NotIn():
                 found = self._contains(left, right, state)
                 if found is None:
-                    return Unknown("membership of unknown values")
+                    return self._membership(operator, left, right, state)
                 return Const(found if isinstance(operator, cst.In) else not found)
         text = self.operator_text(operator)
         if isinstance(left, Const) and isinstance(right, Const) and text in COMPARISONS:
@@ -420,6 +451,22 @@ class Expressions(Statements):
                 arguments = Arguments([Argument(left, operands[0]), Argument(right, operands[1])])
                 return self.apply(row, text, arguments, node, state)
         return self._symbolic_comparison(text, left, right)
+
+    def _membership(self, operator: cst.BaseCompOp, left: Value, right: Value, state: State) -> Unknown:
+        """Whether a container has an item, where that is not known."""
+        thing = self.load(state, right) if isinstance(right, Ref) else None
+        symbol: tuple[object, ...] | None = None
+        if isinstance(thing, DictObject) and isinstance(right, Ref) and isinstance(left, Const):
+            symbol = self.presence(thing, left, right)
+        elif isinstance(right, Tensor) and right.collection and isinstance(left, Const):
+            symbol = ("has entry", self.number(("entries", right.number)), left)
+        elif isinstance(left, Unknown) and left.symbol is not None:
+            items = self.items(right, state)
+            if items is not None and all(isinstance(item, (Const, Symbol)) for item in items):
+                symbol = ("in", left.symbol, tuple(items))
+        if symbol is not None and isinstance(operator, cst.NotIn):
+            symbol = ("not", symbol)
+        return Unknown("membership of unknown values", symbol)
 
     def _symbolic_comparison(self, text: str, left: Value, right: Value) -> Value:
         if isinstance(left, Unknown) and left.symbol is not None and isinstance(right, Const):
@@ -476,6 +523,8 @@ class Expressions(Statements):
     def _eval_NamedExpr(self, node: cst.NamedExpr, state: State) -> Value:
         value = self.eval(node.value, state)
         self.assign(node.target, value, state)
+        if isinstance(node.target, cst.Name):
+            self.current.assigned.add(node.target.value)
         return value
 
     def _eval_Await(self, node: cst.Await, state: State) -> Value:
@@ -515,6 +564,8 @@ class Expressions(Statements):
             special = self.special_call(node, state)
             if special is not None:
                 return special
+        if self.grown(node, state):
+            return Const(None)
         function = self.eval(node.func, state)
         arguments = self.arguments(node, state)
         return self.call(function, arguments, node, state)
@@ -545,75 +596,6 @@ class Expressions(Statements):
                 found.positional.append(Argument(value, argument.value))
         return found
 
-    # --- comprehensions -----------------------------------------------------------------------------
-
-    def _eval_ListComp(self, node: cst.ListComp, state: State) -> Value:
-        return self._comprehension(node, node.for_in, state)
-
-    def _eval_SetComp(self, node: cst.SetComp, state: State) -> Value:
-        return self._comprehension(node, node.for_in, state)
-
-    def _eval_GeneratorExp(self, node: cst.GeneratorExp, state: State) -> Value:
-        return self._comprehension(node, node.for_in, state)
-
-    def _comprehension(
-        self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp, clause: cst.CompFor, state: State
-    ) -> Value:
-        found: list[Value] = []
-        saved = dict(state.names)
-        known = self._clauses(clause, state, lambda: found.append(self.eval(node.elt, state)))
-        state.names = saved
-        if known:
-            return self.allocate(state, ListObject(tuple(found)))
-        element = choice([(NO_GUARD, self.marked_many(value)) for value in found]) if found else None
-        return self.allocate(state, ListObject(None, element))
-
-    def _eval_DictComp(self, node: cst.DictComp, state: State) -> Value:
-        entries: dict[object, Value] = {}
-        rest: list[tuple[Guard, Value]] = []
-        saved = dict(state.names)
-
-        def add() -> None:
-            key, value = self.eval(node.key, state), self.eval(node.value, state)
-            if isinstance(key, Const):
-                entries[key.value] = value
-            else:
-                rest.append((NO_GUARD, value))
-
-        known = self._clauses(node.for_in, state, add)
-        state.names = saved
-        if not known:
-            rest.extend((NO_GUARD, value) for value in entries.values())
-            entries = {}
-        return self.allocate(state, DictObject(tuple(entries.items()), choice(rest) if rest else None))
-
-    def _clauses(self, clause: cst.CompFor, state: State, body: Callable[[], None]) -> bool:
-        """Run ``body`` for each combination; False if the number of combinations is not known."""
-        iterable = self.eval(clause.iter, state)
-        items = self.items(iterable, state)
-        span = self.span(clause)
-        saved = self.path
-        known = items is not None and len(items) <= MAX_UNROLL
-        values = items if items is not None and known else [self.comprehension_element(iterable, state)]
-        if not known:
-            self.enter_loop(state.guard)
-        try:
-            for number, item in enumerate(values):
-                self.path = (*saved, (span, number))
-                self.assign(clause.target, item, state)
-                tests = [self.truth(self.eval(test.test, state), state) for test in clause.ifs]
-                if False in tests:
-                    continue
-                known = known and None not in tests
-                if clause.inner_for_in is not None:
-                    known = self._clauses(clause.inner_for_in, state, body) and known
-                else:
-                    body()
-        finally:
-            self.path = saved
-            self.loop_depth -= items is None or len(items) > MAX_UNROLL
-        return known
-
     def qualified_name(self, node: cst.BaseExpression) -> str | None:
         """The canonical library name an expression stands for."""
         name = dotted(node)
@@ -624,12 +606,12 @@ class Expressions(Statements):
 
     # --- provided by other parts --------------------------------------------------------------------
 
-    def marked_many(self, value: Value) -> Value:
-        """The value as an element of a list of unknown length (see ``objects``)."""
+    def presence(self, thing: DictObject, key: Value | None, ref: Ref) -> tuple[object, ...]:
+        """The symbol of the question whether a dict has a key (see ``items``)."""
         raise NotImplementedError
 
-    def comprehension_element(self, value: Value, state: State) -> Value:
-        """What a comprehension's target stands for over an unknown iterable (see ``objects``)."""
+    def grown(self, node: cst.Call, state: State) -> bool:
+        """Do what ``list.extend(generator)`` does (see ``comprehensions``)."""
         raise NotImplementedError
 
     def joined(self, left: Value, right: Value, state: State) -> Value | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from qlsp.analysis.machine import Argument, Arguments
-from qlsp.analysis.objects import NAMED_TUPLE, Objects
+from qlsp.analysis.objects import Objects
 from qlsp.values.qparams import DerivedScale, ObservedScale
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
@@ -18,6 +18,7 @@ from qlsp.values.value import (
     ClassValue,
     Const,
     Domain,
+    FunctionValue,
     Guard,
     Ref,
     Symbol,
@@ -26,6 +27,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    feasible,
     options_of,
 )
 
@@ -65,6 +67,8 @@ class Items(Objects):
         """The items of an iterable of known length, else None."""
         if isinstance(value, TupleValue):
             return list(value.items)
+        if isinstance(value, Choice):
+            return self._items_of_alternatives(value, state)
         if isinstance(value, Const) and isinstance(value.value, str):
             return [Const(character) for character in value.value]
         if isinstance(value, Const) and isinstance(value.value, range):
@@ -84,9 +88,26 @@ class Items(Objects):
                 return list(self.children(thing, state).values())
             if base in NAMED_CONTAINERS:
                 return [Const(name) for name in self.children(thing, state)] if "*" not in thing.attributes else None
-            if NAMED_TUPLE in self.mro(thing.cls):
-                return list(thing.attributes.values())
+            return self._iterated(value, thing, state)
         return None
+
+    def _iterated(self, ref: Ref, thing: Instance, state: State) -> list[Value] | None:
+        """What the ``__iter__`` of a class in view gives."""
+        if not isinstance(thing.cls, ClassValue):
+            return None
+        method = self._class_attribute(thing.cls, "__iter__", ref, state)
+        if not isinstance(method, Bound) or method.function is None:
+            return None
+        found = self.call_function(method.function, ref, Arguments(), None, state)
+        return self.items(found, state) if found != ref else None
+
+    def _items_of_alternatives(self, value: Choice, state: State) -> list[Value] | None:
+        """Alternatives of one length, item by item."""
+        rows = [(guard, self.items(option, state)) for guard, option in feasible(value.options, state.guard)]
+        known = [(guard, row) for guard, row in rows if row is not None]
+        if not rows or len(known) < len(rows) or len({len(row) for _, row in known}) > 1:
+            return None
+        return [choice([(guard, row[place]) for guard, row in known]) for place in range(len(known[0][1]))]
 
     def element(self, value: Value, index: int, state: State) -> Value:
         """Element ``index`` of an iterable of unknown length; -1 stands for some element."""
@@ -175,10 +196,29 @@ class Items(Objects):
         element = replace(value, number=number, base=number, many=True, collection=False)
         return self.allocate(state, ListObject(None, element))
 
+    def dict_input(self, value: Tensor, state: State) -> Value:
+        """An input that is known to be a dict of tensors."""
+        return self.allocate(state, DictObject((), self.dict_entry(value)))
+
     def dict_entry(self, value: Tensor) -> Tensor:
         """Some entry of an input that turns out to be a dict of tensors."""
         number = self.number(("entries", value.number))
         return replace(value, number=number, base=number, many=True, collection=False)
+
+    def appended(self, thing: ListObject, value: Value) -> ListObject:
+        """A list after ``append``."""
+        if thing.items is not None:
+            return ListObject((*thing.items, value))
+        return self.loosened(thing, value)
+
+    def loosened(self, thing: ListObject, value: Value | None = None) -> ListObject:
+        """A list that has lost its length, with one more value in it."""
+        parts: list[tuple[Guard, Value]] = [(NO_GUARD, v) for v in thing.items or ()]
+        if thing.element is not None:
+            parts.append((NO_GUARD, thing.element))
+        if value is not None:
+            parts.append((NO_GUARD, self.marked_many(value)))
+        return ListObject(None, choice(parts) if parts else None)
 
     def extended(self, thing: ListObject, value: Value, state: State) -> ListObject:
         """A list after ``extend``."""
@@ -230,7 +270,8 @@ class Items(Objects):
             return Unknown(value.reason, symbol)
         thing = self.load(state, value) if isinstance(value, Ref) else None
         if isinstance(thing, DictObject):
-            return self._entry(thing, index)
+            assert isinstance(value, Ref)
+            return self.dict_value(thing, index, value, state)
         if isinstance(thing, Instance):
             if self.native_base(thing) in NAMED_CONTAINERS:
                 if isinstance(index, Const) and str(index.value) in thing.attributes:
@@ -255,21 +296,27 @@ class Items(Objects):
         if isinstance(index, Const) and isinstance(index.value, int):
             position = index.value
             return items[position] if -len(items) <= position < len(items) else Unknown("an index out of range")
-        if isinstance(index, TupleValue) and index.items[:1] == (Const("slice"),):
-            bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
-            if len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds):
-                picked = items[bounds[0] : bounds[1] : bounds[2]]
+        if isinstance(index, TupleValue) and _is_slice(index):
+            bounds = slice_bounds(index)
+            if bounds is not None:
+                picked = items[bounds]
                 if isinstance(value, TupleValue):
                     return TupleValue(tuple(picked))
                 thing = self.load(state, value) if isinstance(value, Ref) else None
                 if isinstance(thing, Instance):
-                    return self.sliced(thing, slice(*bounds), state)
+                    return self.sliced(thing, bounds, state)
                 return self.allocate(state, ListObject(tuple(picked)))
             element = choice([(NO_GUARD, item) for item in items]) if items else None
             return self.allocate(state, ListObject(None, element))
         return choice([(NO_GUARD, item) for item in items]) if items else Unknown("an item of an empty list")
 
-    def _entry(self, thing: DictObject, index: Value) -> Value:
+    def presence(self, thing: DictObject, key: Value | None, ref: Ref) -> tuple[object, ...]:
+        """The symbol of the question whether a dict with unknown entries has a key."""
+        what = thing.rest.number if isinstance(thing.rest, Tensor) else ("object", ref.oid)
+        return ("has entry", what, key)
+
+    def dict_value(self, thing: DictObject, index: Value, ref: Ref, state: State) -> Value:
+        """``dict[index]``."""
         entries = dict(thing.entries)
         key: object = index if isinstance(index, Symbol) else (index.value if isinstance(index, Const) else None)
         if isinstance(index, (Const, Symbol)):
@@ -278,11 +325,30 @@ class Items(Objects):
                     return entries[key]
             except TypeError:
                 return Unknown("an unhashable key")
-            return self._rest_entry(thing.rest, key) if thing.rest is not None else Unknown("a missing key")
+            if thing.rest is not None:
+                return self._rest_entry(thing.rest, key)
+            made = self._made_entry(thing.factory, state)
+            if made is None:
+                return Unknown("a missing key")
+            state.heap[ref.oid] = replace(thing, entries=(*thing.entries, (key, made)))
+            return made
         options = [(NO_GUARD, v) for v in entries.values()]
         if thing.rest is not None:
             options.append((NO_GUARD, thing.rest))
         return choice(options) if options else Unknown("an entry of an empty dict")
+
+    def _made_entry(self, factory: Value | None, state: State) -> Value | None:
+        """What a defaultdict puts under a missing key."""
+        match factory:
+            case Symbol(name="builtins.list" | "builtins.set"):
+                return self.allocate(state, ListObject(()))
+            case Symbol(name="builtins.dict"):
+                return self.allocate(state, DictObject())
+            case Symbol(name="builtins.int" | "builtins.float"):
+                return Const(0)
+            case FunctionValue():
+                return self.call_function(factory, None, Arguments(), None, state)
+        return None
 
     def _rest_entry(self, rest: Value, key: object) -> Value:
         if isinstance(rest, Tensor):
@@ -306,12 +372,12 @@ class Items(Objects):
             if isinstance(index, (Const, Symbol)):
                 entries = dict(thing.entries)
                 entries[index if isinstance(index, Symbol) else index.value] = value
-                state.heap[container.oid] = DictObject(tuple(entries.items()), thing.rest)
+                state.heap[container.oid] = replace(thing, entries=tuple(entries.items()))
             else:
                 rest = value if thing.rest is None else choice([(NO_GUARD, thing.rest), (NO_GUARD, value)])
-                state.heap[container.oid] = DictObject(thing.entries, rest)
+                state.heap[container.oid] = replace(thing, rest=rest)
         elif isinstance(thing, ListObject):
-            state.heap[container.oid] = self._replaced(thing, index, value)
+            state.heap[container.oid] = self._replaced(thing, index, value, state)
         elif isinstance(thing, Instance):
             self.set_child(container, thing, index, value, state)
 
@@ -351,10 +417,20 @@ class Items(Objects):
     def stored_outside(self, container: Value, value: Value, state: State) -> None:
         """An item of something that is not followed is set (see ``lifecycle``)."""
 
-    def _replaced(self, thing: ListObject, index: Value, value: Value) -> ListObject:
-        if thing.items is None:
-            parts = [(NO_GUARD, value)] + ([(NO_GUARD, thing.element)] if thing.element is not None else [])
-            return ListObject(None, choice(parts))
+    def _replaced(self, thing: ListObject, index: Value, value: Value, state: State) -> ListObject:
+        """A list after ``list[index] = value``."""
+        bounds = slice_bounds(index)
+        if thing.items is None or (isinstance(index, TupleValue) and bounds is None):
+            given = self.element(value, -1, state) if isinstance(index, TupleValue) else value
+            return self.loosened(thing, given)
+        if bounds is not None:
+            items = list(thing.items)
+            given_items = self.items(value, state)
+            try:
+                items[bounds] = given_items if given_items is not None else []
+            except ValueError:
+                return thing
+            return ListObject(tuple(items)) if given_items is not None else self.extended(thing, value, state)
         if isinstance(index, Const) and isinstance(index.value, int):
             position = index.value
             if -len(thing.items) <= position < len(thing.items):
@@ -362,21 +438,23 @@ class Items(Objects):
                 items[position] = value
                 return ListObject(tuple(items))
             return thing
-        element = choice([(NO_GUARD, item) for item in (*thing.items, value)])
-        return ListObject(None, element)
+        return ListObject(tuple(choice([(NO_GUARD, item), (NO_GUARD, value)]) for item in thing.items))
 
     def delete_item(self, ref: Ref, index: Value, state: State) -> None:
         """``del container[index]`` of a list or a dict; without a known index any item may be gone."""
         thing = self.load(state, ref)
         if isinstance(thing, DictObject):
             key = index.value if isinstance(index, Const) else index
-            entries = tuple((name, value) for name, value in thing.entries if name != key)
-            state.heap[ref.oid] = DictObject(entries, thing.rest)
-        elif isinstance(thing, ListObject) and thing.items is not None:
-            left: list[Value] = list(thing.items)
+            known = isinstance(index, (Const, Symbol))
+            values = [value for _, value in thing.entries] + ([thing.rest] if thing.rest is not None else [])
+            rest = thing.rest if known or not values else choice([(NO_GUARD, value) for value in values])
+            entries = tuple(pair for pair in thing.entries if known and pair[0] != key)
+            state.heap[ref.oid] = replace(thing, entries=entries, rest=rest)
+        elif isinstance(thing, ListObject):
             part = self.part(index)
-            if part is None:
-                state.heap[ref.oid] = ListObject(None, choice([(NO_GUARD, item) for item in left]) if left else None)
+            left: list[Value] = list(thing.items or ())
+            if thing.items is None or part is None:
+                state.heap[ref.oid] = self.loosened(thing)
                 return
             del left[part]
             state.heap[ref.oid] = ListObject(tuple(left))
@@ -386,11 +464,7 @@ class Items(Objects):
         if isinstance(index, Const) and isinstance(index.value, int):
             end = index.value + 1
             return slice(index.value, end if end else None)
-        if isinstance(index, TupleValue) and _is_slice(index):
-            bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
-            if len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds):
-                return slice(*bounds)
-        return None
+        return slice_bounds(index)
 
     def unknown_tensor(self, reason: str, domain: Domain = Domain.FLOAT) -> Tensor:
         """A tensor of which only the domain is known."""
@@ -400,6 +474,15 @@ class Items(Objects):
 
 def _is_slice(index: TupleValue) -> bool:
     return len(index.items) == 4 and index.items[0] == Const("slice")
+
+
+def slice_bounds(index: Value) -> slice | None:
+    """The slice that an index is, if its bounds are known."""
+    if not isinstance(index, TupleValue) or not _is_slice(index):
+        return None
+    bounds = [part.value for part in index.items[1:] if isinstance(part, Const)]
+    known = len(bounds) == 3 and all(bound is None or isinstance(bound, int) for bound in bounds)
+    return slice(*bounds) if known and bounds[2] != 0 else None
 
 
 ALL = TupleValue((Const("slice"), Const(None), Const(None), Const(None)))

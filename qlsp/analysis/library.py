@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import libcst as cst
 
+from qlsp.analysis.conditions import collection_symbol
+from qlsp.analysis.expressions import number_of
 from qlsp.analysis.facts import FunctionalUse
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.items import NAMED_CONTAINERS
@@ -14,7 +16,6 @@ from qlsp.analysis.machine import Argument, Arguments
 from qlsp.analysis.module_containers import OTHERS, VIEWS
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.analysis.standard_library import StandardLibrary
-from qlsp.analysis.statements import FIXPOINT_PASSES
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
@@ -26,6 +27,8 @@ from qlsp.values.value import (
     Const,
     Domain,
     Guard,
+    RecordType,
+    RecordValue,
     Ref,
     Super,
     Symbol,
@@ -34,6 +37,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    is_number,
 )
 
 CREATORS = frozenset(
@@ -138,7 +142,41 @@ INTEGER_DTYPES = frozenset(
     )
 )
 INTEGER_CREATORS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
-PREDICATES = frozenset({"torch.is_tensor", "torch.jit.is_scripting", "torch.jit.is_tracing"})
+PREDICATES = frozenset(
+    {
+        "torch.is_tensor",
+        "torch.jit.is_scripting",
+        "torch.jit.is_tracing",
+        "torch.compiler.is_compiling",
+        "torch.compiler.is_dynamo_compiling",
+        "torch._dynamo.is_compiling",
+        "torch.onnx.is_in_onnx_export",
+        "torch.overrides.has_torch_function",
+        "torch.overrides.has_torch_function_unary",
+        "torch.overrides.has_torch_function_variadic",
+    }
+)
+NO_TENSOR = frozenset(
+    f"torch.{name}"
+    for name in (
+        "Generator",
+        "Size",
+        "broadcast_shapes",
+        "cuda.is_available",
+        "device",
+        "finfo",
+        "get_default_dtype",
+        "iinfo",
+        "is_complex",
+        "is_floating_point",
+        "is_grad_enabled",
+        "is_inference_mode_enabled",
+        "numel",
+        "promote_types",
+        "result_type",
+    )
+)
+"""What gives no tensor."""
 DICT_METHODS = frozenset({"items", "values", "keys", "get", "pop"})
 PARAMETER_LISTS = {"parameters": False, "buffers": False, "named_parameters": True, "named_buffers": True}
 NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "named_children": True}
@@ -163,7 +201,7 @@ class Library(StandardLibrary):
         if handled is not None:
             return handled
         row = self.backend.functions.get(name)
-        if row is not None:
+        if row is not None and (row.sequence or not name.startswith("operator.") or self._on_tensors(arguments, state)):
             return self.apply(row, name, arguments, node, state)
         if name.startswith("torch.Tensor.") and arguments.positional:
             method = Bound(arguments.positional[0].value, name.rpartition(".")[2])
@@ -178,10 +216,19 @@ class Library(StandardLibrary):
             return self.unknown_tensor("a parameter")
         if name in PREDICATES:
             return self._predicate(name, arguments)
+        if name in NO_TENSOR:
+            return number_of(name, *(argument.value for argument in arguments.positional))
+        if name == "torch.jit.isinstance":
+            return self._builtin_isinstance(arguments, node, state)
         if name.startswith("torch."):
             return self._torch_call(name, arguments, node, state)
         symbol = ("call", name, *(self.key_of(a.value, state) for a in arguments.positional))
         return Unknown(f"{name} is not part of the project", symbol)
+
+    def _on_tensors(self, arguments: Arguments, state: State) -> bool:
+        """May an operand be a tensor?"""
+        values = [argument.value for argument in arguments.positional]
+        return any(self.has_tensor(value, state) or isinstance(value, Unknown) for value in values)
 
     def _torch_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         last = name.rpartition(".")[2]
@@ -199,11 +246,13 @@ class Library(StandardLibrary):
         if name != "torch.is_tensor":
             return Const(False)
         value = arguments.get(0, "obj")
-        return (
-            Unknown("is_tensor() of an unknown value")
-            if isinstance(value, (Unknown, Choice))
-            else Const(isinstance(value, Tensor))
-        )
+        if isinstance(value, Tensor) and value.collection:
+            return Unknown("is an input a tensor or a list", collection_symbol(value, {"torch.Tensor"}))
+        if isinstance(value, Choice):
+            return choice([(g, self._predicate(name, Arguments.of(option))) for g, option in value.options])
+        if isinstance(value, Unknown) and not is_number(value):
+            return Unknown("is_tensor() of an unknown value")
+        return Const(isinstance(value, Tensor))
 
     def _created_domain(self, creator: str, arguments: Arguments, state: State) -> Domain:
         """What a creator's dtype says; without one, ``arange(4)``, ``tensor([1, 2])`` and kin hold integers."""
@@ -321,20 +370,11 @@ class Library(StandardLibrary):
         module = choice([(NO_GUARD, child) for child in children])
         value: Value = arguments.positional[0].value if arguments.positional else Unknown("a call without input")
         span = self.span(node)
-        saved = self.path
-        self.enter_loop(state.guard)
-        try:
-            self.path = (*saved, (span, 0))
-            for _ in range(FIXPOINT_PASSES):
-                after = self.call(module, Arguments([Argument(value)]), node, state)
-                widened = self.widened(value, self.unshared(after), (span,))
-                if widened == value:
-                    break
-                value = widened
-        finally:
-            self.path = saved
-            self.loop_depth -= 1
-        return value
+
+        def run(value: Value, arm: State) -> Value:
+            return self.unshared(self.call(module, Arguments([Argument(value)]), node, arm))
+
+        return self.passed_on(value, run, span, state)
 
     def _run_wrapper(self, instance: Instance, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         if node is None:
@@ -360,6 +400,8 @@ class Library(StandardLibrary):
         receiver, name = function.receiver, function.name
         if isinstance(receiver, Super):
             return self._native_super(receiver, name, arguments, node, state)
+        if isinstance(receiver, (RecordValue, RecordType)):
+            return self.record_method(receiver, name, arguments, state)
         if isinstance(receiver, Tensor):
             return self._tensor_method(receiver, name, arguments, node, state)
         if isinstance(receiver, Ref):

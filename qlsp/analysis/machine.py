@@ -43,7 +43,8 @@ LIMITS = (BudgetExceeded, RecursionError)
 @dataclass(slots=True)
 class Frame:
     """A running function: where its code stands, its receiver's class, what it has returned so far. ``builder`` is
-    the class for whose objects it runs: its own, or that of the method it was called from."""
+    the class for whose objects it runs: its own, or that of the method it was called from. ``assigned`` are the names
+    that ``:=`` has bound."""
 
     unit: Unit
     module: ModuleModel
@@ -54,6 +55,7 @@ class Frame:
     returns: list[tuple[Value, State, cst.Return]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
     nonlocals: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
     loops: list[LoopExits] = field(default_factory=list)
     statement: cst.BaseSmallStatement | None = None
     arguments: tuple[Value, ...] = ()

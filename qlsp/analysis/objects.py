@@ -1,4 +1,4 @@
-"""Objects: attributes, items, iteration, inputs of unknown structure."""
+"""Objects: their attributes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from qlsp.values.value import (
     Const,
     Domain,
     FunctionValue,
+    RecordType,
+    RecordValue,
     Ref,
     Super,
     Symbol,
@@ -38,7 +40,6 @@ TENSOR_NUMBERS = frozenset(
         "layout",
         "ndim",
         "requires_grad",
-        "grad",
         "is_quantized",
         "is_cuda",
         "names",
@@ -112,7 +113,7 @@ MODULE_ATTRIBUTES = frozenset(
 
 MODULE = "torch.nn.Module"
 NAMESPACE = Symbol("types.SimpleNamespace")
-NAMED_TUPLE = Symbol("typing.NamedTuple")
+NAMED_TUPLES = frozenset({Symbol("typing.NamedTuple"), Symbol("typing_extensions.NamedTuple")})
 NAMED_RESULTS = ("values", "indices")
 """Field names of what ``sort``, ``topk``, ``max`` and kin return."""
 
@@ -120,7 +121,7 @@ ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "en
 
 
 class Objects(Operators):
-    """Reading and writing of attributes and items."""
+    """Reading and writing of attributes."""
 
     # --- attributes ---------------------------------------------------------------------------------
 
@@ -129,6 +130,11 @@ class Objects(Operators):
         match value:
             case Choice():
                 return choice([(guard, self.attribute(v, name, state)) for guard, v in value.options])
+            case RecordValue():
+                return self.record_attribute(value, name, state)
+            case RecordType():
+                fields = TupleValue(tuple(Const(field) for field in value.fields))
+                return fields if name == "_fields" else Bound(value, name)
             case Symbol():
                 return self.qualified(f"{value.name}.{name}", self.current.module)
             case Ref():
@@ -149,11 +155,17 @@ class Objects(Operators):
             case _:
                 return Bound(value, name)
 
+    def record_attribute(self, value: RecordValue, name: str, state: State) -> Value:
+        """A field of a named tuple (see ``records``)."""
+        raise NotImplementedError
+
     def _tensor_attribute(self, value: Tensor, name: str) -> Value:
         if name in TENSOR_VIEWS:
             return replace(value, number=self.number((name, value.number)))
         if name == "is_quantized" and value.domain is not Domain.UNKNOWN:
             return Const(value.domain is Domain.QUANTIZED)
+        if name == "grad":
+            return Unknown("a gradient")
         if name in TENSOR_NUMBERS:
             return Unknown(A_NUMBER, ("tensor", value.number, name))
         return Bound(value, name)
@@ -204,7 +216,7 @@ class Objects(Operators):
                 continue
             method = entry.methods.get(name)
             if method is not None:
-                return self._method(method, receiver, cls, state)
+                return self.method_of(method, receiver, cls, state)
             assigned = entry.attributes.get(name)
             if assigned is not None and any(isinstance(e, Symbol) and e.name in ENUMS for e in order):
                 return Symbol(f"{entry.module.path}:{entry.name}.{name}")
@@ -227,7 +239,10 @@ class Objects(Operators):
             return value
         return value
 
-    def _method(self, method: FunctionModel, receiver: Ref | None, cls: ClassValue | None, state: State) -> Value:
+    def method_of(
+        self, method: FunctionModel, receiver: Value | None, cls: ClassValue | None, state: State
+    ) -> Value:
+        """A method as it is read from an object or its class."""
         value = self.function_value(method)
         kind = decorator_kind(method.node)
         if kind == "static" or (receiver is None and kind != "class"):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from qlsp.analysis.expressions import Expressions
+from qlsp.analysis.comprehensions import Comprehensions
 from qlsp.analysis.facts import Alternative, OpCall, Operand
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.ops.spec import Application, Observation, OpSpec, Outcome, Shape
@@ -16,6 +16,7 @@ from qlsp.ops.transfer import transfer
 from qlsp.values.state import DictObject, HeapObject, Instance, ListObject, State
 from qlsp.values.value import (
     NO_GUARD,
+    NONE,
     OPEN_QCONFIG,
     TOO_MANY,
     Choice,
@@ -32,6 +33,7 @@ from qlsp.values.value import (
     Value,
     choice,
     exclusive,
+    is_number,
     options_of,
 )
 
@@ -47,7 +49,7 @@ GETITEM = OpSpec(
 )
 
 
-class Operators(Expressions):
+class Operators(Comprehensions):
     """Application of operator rows."""
 
     def has_tensor(self, value: Value, state: State) -> bool:
@@ -256,7 +258,7 @@ class Operators(Expressions):
         return vectors, is_open
 
     def _single(self, argument: Argument, guard: Guard, value: Value) -> list[Vector]:
-        if isinstance(value, (Const, Symbol)):
+        if is_number(value) or isinstance(value, Symbol):
             return [(guard, ())]
         span = self.span(argument.node) if argument.node is not None else None
         if isinstance(value, (Tensor, Unknown)):
@@ -318,9 +320,7 @@ class Operators(Expressions):
         parts: list[object] = []
         for name, argument in sorted(bound.items()):
             if name in row.tensors or name == row.sequence:
-                if isinstance(argument.value, Symbol) or (
-                    isinstance(argument.value, Const) and argument.value.value is not None
-                ):
+                if isinstance(argument.value, Symbol) or (is_number(argument.value) and argument.value != NONE):
                     parts.append((name, self.key_of(argument.value, state)))
                 continue
             parts.append((name, self.key_of(argument.value, state)))

@@ -24,6 +24,7 @@ from qlsp.values.value import (
     Bound,
     Const,
     Domain,
+    RecordValue,
     Ref,
     SpanId,
     Tensor,
@@ -144,7 +145,7 @@ class Outputs(Registration):
     def kind_of(self, value: Value, state: State) -> str | None:
         """What an argument is that is certainly no tensor."""
         if isinstance(value, TupleValue):
-            return "tuple"
+            return "tuple" if not isinstance(value, RecordValue) else None
         if isinstance(value, Const):
             return "None" if value.value is None else "number"
         if isinstance(value, Unknown):

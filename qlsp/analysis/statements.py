@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.conditions import Conditions
-from qlsp.analysis.machine import MAX_UNROLL, Arguments, LoopExits
+from qlsp.analysis.loops import Loops
+from qlsp.analysis.machine import Arguments
 from qlsp.syntax.names import bindings
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
-    NO_GUARD,
     Choice,
     Const,
-    Guard,
     Ref,
-    SpanId,
-    Step,
-    Tensor,
     Unknown,
     Value,
     choice,
-    options_of,
 )
 
-FIXPOINT_PASSES = 3
+_UNKNOWN_ENTRIES = Unknown("entries of an unknown dict")
 EXPECT_FAILURE = frozenset({"pytest.raises", "pytest.warns", "pytest.deprecated_call", "pytest.fail"})
 EXPECT_FAILURE_METHODS = ("assertRaises", "assertWarns", "assertLogs")
 
 
-class Statements(Conditions):
+class Statements(Loops):
     """Execution of statements."""
 
     def block(self, body: Sequence[cst.BaseStatement | cst.BaseSmallStatement], state: State) -> State | None:
@@ -203,6 +196,10 @@ class Statements(Conditions):
             extended = self.extend_children(left, thing, Arguments.of(right), state)
             if extended is not None:
                 return
+        if isinstance(thing, DictObject) and isinstance(left, Ref) and operator == "|":
+            merged = self.merged_dicts(left, right, state)
+            state.heap[left.oid] = merged if merged is not None else DictObject(thing.entries, _UNKNOWN_ENTRIES)
+            return
         operands = (target, statement.value)
         result = self.binary(operator, left, right, statement, operands, state, in_place=True)
         if not (isinstance(target, cst.Subscript) and self.has_tensor(left, state)):
@@ -344,179 +341,6 @@ class Statements(Conditions):
             case _:
                 return
 
-    # --- loops --------------------------------------------------------------------------------------
-
-    def for_statement(self, statement: cst.For, state: State) -> State | None:
-        """Known sequences are unrolled; others run to a fixpoint."""
-        iterable = self.eval(statement.iter, state)
-        base = state.guard
-        if isinstance(iterable, Choice):
-            outcomes = []
-            for guard, option in options_of(iterable):
-                arm = state.fork(*guard)
-                after = self._iterate(statement, option, arm)
-                if after is not None:
-                    outcomes.append(after)
-            return merge(outcomes, base)
-        return self._iterate(statement, iterable, state)
-
-    def _iterate(self, statement: cst.For, iterable: Value, state: State) -> State | None:
-        items = self.items(iterable, state)
-        exits = LoopExits()
-        base = state.guard
-        if items is not None and len(items) <= MAX_UNROLL:
-            after = self._unroll(statement, items, state, exits)
-        else:
-            after = self._fixpoint(statement, iterable, state, exits)
-        if after is not None and statement.orelse is not None:
-            after = self.suite(statement.orelse.body, after)
-        outcomes = [*([after] if after is not None else []), *exits.breaks]
-        return merge(outcomes, base)
-
-    def _unroll(
-        self, statement: cst.For, items: Sequence[Value], state: State, exits: LoopExits
-    ) -> State | None:
-        span = self.span(statement)
-        current: State | None = state
-        for number, item in enumerate(items):
-            if current is None:
-                return None
-            base = current.guard
-            self.assign(statement.target, item, current)
-            current = self._pass(statement.body, current, exits, (span, number), base)
-        return current
-
-    def _pass(
-        self, body: cst.BaseSuite, state: State, exits: LoopExits, step: Step, base: Guard
-    ) -> State | None:
-        saved = self.path
-        self.path = (*saved, step)
-        inner = LoopExits(exits.breaks)
-        self.current.loops.append(inner)
-        try:
-            after = self.suite(body, state)
-        finally:
-            self.current.loops.pop()
-            self.path = saved
-        return merge([*([after] if after is not None else []), *inner.continues], base)
-
-    def _fixpoint(self, statement: cst.For, iterable: Value, state: State, exits: LoopExits) -> State | None:
-        span = self.span(statement)
-
-        def enter(current: State) -> None:
-            self.assign(statement.target, self.loop_element(iterable, statement, current), current)
-
-        return self._repeat(span, statement.body, state, exits, enter)
-
-    def _repeat(
-        self,
-        span: SpanId,
-        body: cst.BaseSuite,
-        state: State,
-        exits: LoopExits,
-        enter: object,
-    ) -> State | None:
-        """Run a body of unknown repetition until the state stays; zero passes are possible."""
-        base = state.guard
-        current = state
-        self.enter_loop(base)
-        try:
-            for _ in range(FIXPOINT_PASSES):
-                arm = current.fork()
-                if callable(enter):
-                    enter(arm)
-                after = self._pass(body, arm, exits, (span, 0), base)
-                if after is None:
-                    break
-                widened = self.widen(current, after, span)
-                if widened.names == current.names and widened.heap == current.heap:
-                    break
-                current = widened
-        finally:
-            self.loop_depth -= 1
-        return current
-
-    def widen(self, before: State, after: State, span: object) -> State:
-        """The state at the head of a loop: changing tensors get one value number for all passes."""
-        names = dict(before.names)
-        for name, value in after.names.items():
-            old = before.names.get(name)
-            names[name] = value if old is None else self.widened(old, value, (span, name))
-        heap = dict(before.heap)
-        for oid, thing in after.heap.items():
-            mine = before.heap.get(oid)
-            if mine is None or mine == thing:
-                heap[oid] = thing
-            elif isinstance(mine, ListObject) and isinstance(thing, ListObject):
-                heap[oid] = self._widened_list(mine, thing, (span, oid))
-            elif isinstance(mine, Instance) and isinstance(thing, Instance):
-                attributes = {
-                    key: self.widened(mine.attributes[key], value, (span, oid, key))
-                    if key in mine.attributes
-                    else value
-                    for key, value in thing.attributes.items()
-                }
-                heap[oid] = replace(mine, attributes=attributes)
-            elif isinstance(mine, DictObject) and isinstance(thing, DictObject):
-                heap[oid] = self._widened_dict(mine, thing, (span, oid))
-            else:
-                heap[oid] = thing
-        return State(names, heap, before.guard)
-
-    def widened(self, old: Value, new: Value, key: tuple[object, ...]) -> Value:
-        """A value at the head of a loop, of what it was before and what a pass makes of it."""
-        if old == new:
-            return old
-        if isinstance(old, Const) and isinstance(new, Const):
-            return Unknown("a counter of a loop of unknown length")
-        phi = self.number(("phi", key, self.path))
-        options: list[tuple[Guard, Value]] = []
-        for _, option in (*options_of(old), *options_of(new)):
-            if isinstance(option, Tensor):
-                option = self.unshared(replace(option, number=phi, base=phi))
-            if (NO_GUARD, option) not in options:
-                options.append((NO_GUARD, option))
-        return choice(options)
-
-    def _widened_list(self, old: ListObject, new: ListObject, key: tuple[object, ...]) -> ListObject:
-        values = [*(old.items or ()), *(new.items or ()), *(v for v in (old.element, new.element) if v)]
-        options: list[tuple[Guard, Value]] = []
-        for value in values:
-            for _, option in options_of(value):
-                if isinstance(option, Tensor):
-                    option = replace(option, number=self.number(("elements", key)), many=True)
-                options.append((NO_GUARD, option))
-        return ListObject(None, choice(options) if options else None)
-
-    def _widened_dict(self, old: DictObject, new: DictObject, key: tuple[object, ...]) -> DictObject:
-        mine = dict(old.entries)
-        entries = tuple(
-            (name, self.widened(mine[name], value, (key, str(name))) if name in mine else value)
-            for name, value in new.entries
-        )
-        return DictObject(entries, new.rest if new.rest is not None else old.rest)
-
-    def while_statement(self, statement: cst.While, state: State) -> State | None:
-        """Unrolled while the condition is known, then a fixpoint."""
-        span = self.span(statement)
-        base = state.guard
-        exits = LoopExits()
-        current: State | None = state
-        for number in range(MAX_UNROLL):
-            if current is None:
-                break
-            arms = self.branch(statement.test, current)
-            if len(arms) == 2:
-                current = self._repeat(span, statement.body, current, exits, None)
-                break
-            truth, current = arms[0]
-            if not truth:
-                if statement.orelse is not None:
-                    current = self.suite(statement.orelse.body, current)
-                break
-            current = self._pass(statement.body, current, exits, (span, number), current.guard)
-        return merge([*([current] if current is not None else []), *exits.breaks], base)
-
     # --- provided by other parts --------------------------------------------------------------------
 
     def set_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
@@ -547,20 +371,12 @@ class Statements(Conditions):
         """``container += modules`` (see ``module_containers``)."""
         raise NotImplementedError
 
-    def items(self, value: Value, state: State) -> list[Value] | None:
-        """The items of an iterable of known length, else None (see ``objects``)."""
+    def merged_dicts(self, left: Value, right: Value, state: State) -> DictObject | None:
+        """What ``left | right`` of two dicts holds (see ``expressions``)."""
         raise NotImplementedError
 
     def element(self, value: Value, index: int, state: State) -> Value:
         """One element of an iterable of unknown length (see ``objects``)."""
-        raise NotImplementedError
-
-    def unshared(self, value: Value) -> Value:
-        """A value without a scale that is several (see ``objects``)."""
-        raise NotImplementedError
-
-    def loop_element(self, value: Value, statement: cst.For, state: State) -> Value:
-        """What the loop variable stands for in a loop of unknown length (see ``objects``)."""
         raise NotImplementedError
 
     def extended(self, thing: ListObject, value: Value, state: State) -> ListObject:

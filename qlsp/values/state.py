@@ -17,10 +17,12 @@ class ListObject:
 
 @dataclass(frozen=True, slots=True)
 class DictObject:
-    """A dict with constant keys in insertion order; ``rest`` stands for entries under unknown keys."""
+    """A dict with constant keys in insertion order; ``rest`` stands for entries under unknown keys, ``factory`` makes
+    those that are missing (``defaultdict``)."""
 
     entries: tuple[tuple[object, Value], ...] = ()
     rest: Value | None = None
+    factory: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def _merge_objects(left: HeapObject, right: HeapObject, left_guard: Guard, right
             entries.append((key, merged))
         rests = [r for r in (left.rest, right.rest) if r is not None]
         rest = choice([(NO_GUARD, r) for r in rests]) if rests else None
-        return DictObject(tuple(entries), rest)
+        return replace(left, entries=tuple(entries), rest=rest)
     return left
 
 

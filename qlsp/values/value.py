@@ -115,6 +115,22 @@ class TupleValue:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordType(Symbol):
+    """A class made by ``collections.namedtuple``: its fields, and the defaults of the last of them."""
+
+    fields: tuple[str, ...] = ()
+    defaults: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordValue(TupleValue):
+    """A named tuple. ``cls`` is what made it, for its methods."""
+
+    fields: tuple[str, ...] = ()
+    cls: ClassValue | RecordType | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ref:
     """A pointer to a mutable object in the heap."""
 
@@ -190,6 +206,11 @@ TOO_MANY = Unknown("too many alternatives")
 
 A_NUMBER = "a number read from a tensor"
 """The reason of an ``Unknown`` that is certainly no tensor."""
+
+
+def is_number(value: Value) -> bool:
+    """True for what is certainly no tensor: a constant, a size, a counter, an argument that its hint calls a number."""
+    return isinstance(value, Const) or (isinstance(value, Unknown) and value.reason == A_NUMBER)
 
 
 def options_of(value: Value) -> tuple[tuple[Guard, Value], ...]:
