@@ -64,13 +64,15 @@ class NoFix(Exception):
 @dataclass(frozen=True, slots=True)
 class Fix:
     """One atomic rewrite: all of its edits or none. ``last``: it rests on what the rest of the code does to scales, so
-    it is made alone, when no other fix is left."""
+    it is made alone, when no other fix is left. ``reveals`` are the codes of findings that the mistake hides, since
+    without it there is something to find."""
 
     title: Message
     applicability: Applicability
     reason: Message
     edits: tuple[Edit, ...]
     last: bool = False
+    reveals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def fix_texts(
         if not made:
             continue
         after = check(paths, configs, {**current, **changed}, named, baseline=baseline)
-        if _worse(result, after):
+        if _worse(result, after, {code for one in made for code in one.fix.reveals}):
             singly = len(made) > 1
             if not singly:
                 refused.update(map(_key, made))
@@ -158,13 +158,13 @@ def choose(diagnostics: Iterable[Diagnostic], configs: Configs, unsafe: bool = F
     return chosen
 
 
-def _worse(before: CheckResult, after: CheckResult) -> bool:
-    """Did a warning or an error come that was not there?"""
+def _worse(before: CheckResult, after: CheckResult, revealed: Collection[str]) -> bool:
+    """Did a warning or an error come that was not there, or only hidden?"""
     counts = [
         Counter(item.code for item in result.diagnostics if item.severity is not Severity.INFO)
         for result in (before, after)
     ]
-    return bool(counts[1] - counts[0])
+    return bool((counts[1] - counts[0]).keys() - set(revealed))
 
 
 def meets(one: Edit, other: Edit) -> bool:

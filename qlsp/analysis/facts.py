@@ -232,6 +232,7 @@ class Facts:
     ``inputs`` are the tensors that forward gets, ``strays`` the modules that convert does not find. ``ties`` are
     the modules that code in view gives an observer by hand after prepare: equal keys for one observer, None for one
     that is not known. ``tied`` says that code in view does so for models like this one, nobody knows which.
+    ``fusable`` are the modules that could be fused, ``fused`` says that code may have fused some of the model.
     ``evaluated`` are the calls that were reached. ``callees``: where a branch decided what is called, the numbers
     (in the call path) of the alternatives that may be.
     """
@@ -252,6 +253,7 @@ class Facts:
     gave_up: str | None = None
     ties: dict[int, object] = field(default_factory=dict)
     fusable: list[Fusable] = field(default_factory=list)
+    fused: bool = False
     tied: bool = False
     evaluated: set[SpanId] = field(default_factory=set)
     callees: dict[tuple[SpanId, CallPath], frozenset[int]] = field(default_factory=dict)

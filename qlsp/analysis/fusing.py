@@ -14,6 +14,7 @@ from qlsp.analysis.facts import (
     FuseForm,
     FuseGroup,
     Fusion,
+    OpCall,
     Submodule,
 )
 from qlsp.analysis.flow import Flow
@@ -25,10 +26,12 @@ from qlsp.values.state import Instance, State
 from qlsp.values.value import (
     ClassValue,
     Const,
+    Domain,
     FunctionValue,
     Ref,
     SpanId,
     Symbol,
+    Tensor,
     TupleValue,
     Value,
 )
@@ -288,10 +291,18 @@ class Fusing(Layers):
                     continue
                 if not all(call.converted for call in flow.calls[owner]):
                     continue
+                if any(_in_float(call) for member in members for call in flow.calls[member]):
+                    continue
                 used |= set(members)
                 paths = tuple(module.path for module in modules[:length] if module is not None)
                 found.append(Fusable(paths, tuple(members), parts))
         return found
+
+
+def _in_float(call: OpCall) -> bool:
+    """Does a call certainly get a float tensor?"""
+    values = [operand.value for alternative in call.alternatives for operand in alternative.operands]
+    return any(isinstance(value, Tensor) and value.domain is Domain.FLOAT for value in values)
 
 
 def _is_name(value: Value) -> bool:

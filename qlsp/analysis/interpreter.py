@@ -353,8 +353,8 @@ class Interpreter(Fusing):
                     facts.submodules[oid] = submodule
             if context.prepared is not None:
                 facts.ties = self.ties(facts.submodules, copies or {})
-                touched = context.fused or self.may_be_fused(root, state)
-                facts.fusable = self.fusable(facts) if not touched else []
+                facts.fused = context.fused or self.may_be_fused(root, state)
+                facts.fusable = self.fusable(facts)
             self.effective, self.derived = None, {}
         return facts
 

@@ -10,6 +10,8 @@ from qlsp.rules.api import Finding, RuleContext
 from qlsp.values.value import exclusive
 from qlsp.values.workflow import Stage
 
+NEED_A_QCONFIG = ("QL503",)
+"""Findings about the layers of a prepared model that a qconfig reaches."""
 _MAY_PREPARE = re.compile(r"prepare|quant|qat", re.IGNORECASE)
 
 

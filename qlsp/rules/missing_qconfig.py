@@ -23,7 +23,7 @@ on every child, and a child's own attribute beats the parent's.
 
 
     def quantize(batches):
-        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Hardswish(), nn.Linear(8, 2))).eval()
         net = prepare(net)  # QL301
         for batch in batches:
             net(batch)
@@ -35,7 +35,7 @@ on every child, and a child's own attribute beats the parent's.
 
 
     def quantize(batches):
-        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Hardswish(), nn.Linear(8, 2))).eval()
         net.qconfig = get_default_qconfig("x86")
         net = prepare(net)
         for batch in batches:
@@ -63,7 +63,7 @@ from collections.abc import Iterator
 
 from qlsp.analysis.facts import LifecycleCall, QconfigState
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
-from qlsp.rules._life import assigned_after, call_of, calls
+from qlsp.rules._life import NEED_A_QCONFIG, assigned_after, call_of, calls
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 from qlsp.values.workflow import Mode, Stage, Workflow
 
@@ -116,7 +116,7 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     name = edit.spell(call.span.path, f"torch.ao.quantization.{maker}", call.spelling)
     edit.insert_before(call.span, f'{call.model}.qconfig = {name}("{backend}")')
     title = Message.of("fix-add-qconfig", model=call.model, backend=backend)
-    yield edit.fix(title, Message.of("fix-add-qconfig-reason"), applicability)
+    yield edit.fix(title, Message.of("fix-add-qconfig-reason"), applicability, NEED_A_QCONFIG)
 
 
 _BACKEND = re.compile(

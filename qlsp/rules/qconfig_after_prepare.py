@@ -20,7 +20,7 @@ Assign before the first prepare, or build the model again.
 
 
     def quantize(batches):
-        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Hardswish(), nn.Linear(8, 2))).eval()
         net = prepare(net)
         net.qconfig = get_default_qconfig("x86")  # QL302
         for batch in batches:
@@ -33,7 +33,7 @@ Assign before the first prepare, or build the model again.
 
 
     def quantize(batches):
-        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Hardswish(), nn.Linear(8, 2))).eval()
         net.qconfig = get_default_qconfig("x86")
         net = prepare(net)
         for batch in batches:
@@ -57,7 +57,7 @@ from collections.abc import Iterator
 
 from qlsp.analysis.facts import QconfigAssignment, QconfigState, QconfigTarget, ScriptFacts
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
-from qlsp.rules._life import assignments, call_of, may_be_prepared_after, moved_after, prepared_before
+from qlsp.rules._life import NEED_A_QCONFIG, assignments, call_of, may_be_prepared_after, moved_after, prepared_before
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta
 from qlsp.values.workflow import Stage, Workflow
 
@@ -126,7 +126,8 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
         edit.move_statement(finding.span, before=call.span)
     else:
         raise NoFix("a name of something else")
-    yield edit.fix(Message.of("fix-move-qconfig"), Message.of("fix-move-qconfig-reason"), Applicability.SAFE)
+    title, reason = Message.of("fix-move-qconfig"), Message.of("fix-move-qconfig-reason")
+    yield edit.fix(title, reason, Applicability.SAFE, NEED_A_QCONFIG)
 
 
 _TARGET = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*\.qconfig")

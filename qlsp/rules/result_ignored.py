@@ -16,7 +16,7 @@ quantized, and neither an exception nor a warning says so.
 
 
     def quantize(batches):
-        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Hardswish(), nn.Linear(8, 2))).eval()
         net.qconfig = get_default_qconfig("x86")
         prepare(net)  # QL303
         for batch in batches:
@@ -30,7 +30,7 @@ quantized, and neither an exception nor a warning says so.
 
 
     def quantize(batches):
-        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))).eval()
+        net = QuantWrapper(nn.Sequential(nn.Linear(8, 8), nn.Hardswish(), nn.Linear(8, 2))).eval()
         net.qconfig = get_default_qconfig("x86")
         prepare(net, inplace=True)
         for batch in batches:

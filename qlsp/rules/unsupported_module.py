@@ -60,8 +60,8 @@ A module that an observer or convert would touch gets `qconfig = None`.
 
 ## When it is silent
 On unknown inputs, on modules that have a quantized class or kernel (Hardswish, ELU, LayerNorm, GELU, Sigmoid, LSTM),
-on MultiheadAttention where the mode is not known to be training, and on a BatchNorm1d behind a layer
-that it can be fused with (`missing-fuse`).
+on MultiheadAttention where the mode is not known to be training, and on a BatchNorm1d, which runs if it is fused
+(`missing-fuse`).
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ META = RuleMeta(
     fix="unsafe",
 )
 
-FUSED = frozenset(("batch_norm1d",))
-"""Raises unless it is fused (missing-fuse), where there is a layer before it to fuse it with."""
+FUSED = "batch_norm1d"
+"""Raises unless it is fused: `missing-fuse`."""
 
 WRONG = "prelu"
 """The operator whose quantized kernel is wrong."""
@@ -100,12 +100,9 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     """Yield a finding for each call of a module that cannot be quantized."""
     if ctx.facts.context.workflow is not Workflow.EAGER:
         return
-    fusable = {owner for each in ctx.facts.fusable for owner in each.owners}
     for call in ctx.facts.op_calls.values():
         layer = ctx.facts.submodules.get(call.owner) if call.owner is not None else None
-        if layer is None or call.alias or call.spec.op.startswith(BY_QCONFIG):
-            continue
-        if call.spec.op in FUSED and (ctx.facts.context.prepared is None or call.owner in fusable):
+        if layer is None or call.alias or call.spec.op == FUSED or call.spec.op.startswith(BY_QCONFIG):
             continue
         if call.spec.op == WRONG:
             yield from _prelu(ctx, call, layer)

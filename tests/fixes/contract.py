@@ -89,7 +89,7 @@ def _problems(texts: Texts, configs: Configs, before: CheckResult, diagnostic: D
     if new_codes[diagnostic.code] >= old_codes[diagnostic.code]:
         yield "the finding stays"
     more = new_codes - old_codes
-    for code in COSTS.get(fix.title.id, ()):
+    for code in (*COSTS.get(fix.title.id, ()), *fix.reveals):
         more.pop(code, None)
     if more:
         yield f"new findings: {dict(more)}"

@@ -325,8 +325,11 @@ def test_rounds_that_go_in_circles_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("severity", [Severity.ERROR, Severity.WARNING, Severity.INFO])
-def test_a_fix_that_brings_another_finding_is_taken_back(monkeypatch: pytest.MonkeyPatch, severity: Severity) -> None:
-    """Of three fixes of one round the second brings one; a hint is no reason."""
+@pytest.mark.parametrize("reveals", [(), ("QL999",)])
+def test_a_fix_that_brings_another_finding_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch, severity: Severity, reveals: tuple[str, ...]
+) -> None:
+    """Of three fixes of one round the second brings one; a hint is no reason, nor what the mistake only hid."""
     real = fixing.check
     names = {"x = 1": "a", "y = 2": "BAD", "z = 3": "c"}
     text = "x = 1\ny = 2\nz = 3\n"
@@ -335,17 +338,19 @@ def test_a_fix_that_brings_another_finding_is_taken_back(monkeypatch: pytest.Mon
         result = real(*arguments, **options)
         now = result.sources["net.py"].text
         places = {line: now.index(line) for line in names if line in now}
-        found = [finding(at, rewrite(edit(at, at + 1, names[line]))) for line, at in places.items()]
+        fixes = {at: rewrite(edit(at, at + 1, names[line])) for line, at in places.items()}
+        found = [finding(at, replace(fix, reveals=reveals)) for at, fix in fixes.items()]
         if "BAD" in now:
             found.append(replace(finding(0, code="QL999"), severity=severity))
         return type(result)(tuple(found), result.sources, result.statistics, False, result.analysis)
 
     monkeypatch.setattr(fixing, "check", fake)
     fixed = fixed_text(text)
-    kept = "BAD = 2" if severity is Severity.INFO else "y = 2"
+    good = severity is Severity.INFO or bool(reveals)
+    kept = "BAD = 2" if good else "y = 2"
     assert fixed.texts == {"net.py": f"a = 1\n{kept}\nc = 3\n"} and fixed.settled
     withheld = [one.fix.edits[0].content for one in fixed.withheld]
-    assert withheld == ([] if severity is Severity.INFO else ["BAD"])
+    assert withheld == ([] if good else ["BAD"])
 
 
 # The command line

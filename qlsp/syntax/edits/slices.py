@@ -131,12 +131,14 @@ class Slices:
 
     # --- the result -----------------------------------------------------------------------------------
 
-    def fix(self, title: Message, reason: Message, applicability: Applicability) -> Fix:
+    def fix(
+        self, title: Message, reason: Message, applicability: Applicability, reveals: tuple[str, ...] = ()
+    ) -> Fix:
         """The fix with all edits so far, in order."""
         ordered = merged(self._edits)
         if not ordered:
             raise NoFix("nothing to edit")
-        return Fix(title, applicability, reason, ordered)
+        return Fix(title, applicability, reason, ordered, reveals=reveals)
 
     # --- inside ---------------------------------------------------------------------------------------
 
