@@ -45,6 +45,7 @@ from qlsp.text import LineIndex, Place, Source, SourceError, Span
 from qlsp.triage import MARKERS, relevant
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Workflow
+from qlsp.versions import torch_version
 
 if TYPE_CHECKING:
     from qlsp.syntax.parse import Unit
@@ -431,14 +432,15 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
     view = CodeView(analysis.project.modules, EAGER.canonical)
     everywhere = tuple(analysis.facts)
     subjects: list[tuple[Facts, ScriptFacts | None]] = [(facts, None) for facts in everywhere]
-    subjects.extend((_empty(script), script) for script in analysis.scripts if script.events)
+    subjects.extend((_empty(script), script) for script in analysis.scripts if script.events or script.names)
     every = _distinct(configs, analysis.loaded)
     for rule in all_rules():
         if rule.check is None or not any(selected(config, rule.meta) for config in every):
             continue
         for facts, script in subjects:
-            backend = configs.of(facts.context.span.path).qconfig_backend
-            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend)
+            config = configs.of(facts.context.span.path)
+            backend, torch = config.qconfig_backend, torch_version(config)
+            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend, torch)
             try:
                 for each in certain(facts, list(rule.check(context))):
                     found.append(_found(analysis, rule, context, each))
@@ -450,7 +452,8 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
 
 def _empty(script: ScriptFacts) -> Facts:
     """The context in which rules look at what a file does to models."""
-    return Facts(Context("<script>", script.events[0].span, Workflow.NONE, Mode.UNKNOWN))
+    first = script.events[0].span if script.events else script.names[0].span
+    return Facts(Context("<script>", first, Workflow.NONE, Mode.UNKNOWN))
 
 
 def _found(analysis: Analysis, rule: Rule, context: RuleContext, finding: Finding) -> _Found:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from qlsp.backends.spec import LifecycleRow
+from qlsp.backends.spec import LifecycleRow, NameMove, Namespace
 from qlsp.ops.spec import OpSpec
 from qlsp.values.value import CallPath, Guard, SpanId, Tensor, Unknown, Value
 from qlsp.values.workflow import Mode, Weights, Workflow
@@ -428,6 +428,35 @@ class OutputUse:
     raises: str
 
 
+class UseForm(str, Enum):
+    """How a file uses a name: ``import a.b``, ``from a import b``, ``from a import *``, or as an attribute."""
+
+    IMPORT = "import"
+    FROM = "from"
+    STAR = "star"
+    ATTRIBUTE = "attribute"
+
+
+@dataclass(frozen=True, slots=True)
+class NameUse:
+    """A name of a package with names that moved.
+
+    ``statement`` is the one it stands in, ``name`` the qualified name as written, ``through`` what the imported name
+    that it begins with stands for (of ``from``: the module). ``guarded``: the code around is made for several
+    versions, or expects an error. ``namespace`` says that the name is in an old one, ``missing`` that it does not
+    exist.
+    """
+
+    span: SpanId
+    statement: SpanId
+    form: UseForm
+    name: str
+    through: str
+    guarded: bool
+    namespace: Namespace | None = None
+    missing: NameMove | None = None
+
+
 LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | Handover
 
 
@@ -436,11 +465,12 @@ class ScriptFacts:
     """What the script, the functions and the methods of a file do to models and qconfigs, in the order of
     execution. Events of one ``entry`` follow each other in one run; the order of entries is not known.
     ``vendor``: the file uses a package with a front end of its own. ``uses`` are what happens to the results of
-    converted models, as if they were quantized."""
+    converted models, as if they were quantized, ``names`` the uses of packages that moved."""
 
     vendor: bool = False
     path: str = ""
     uses: list[OutputUse] = field(default_factory=list)
+    names: list[NameUse] = field(default_factory=list)
     events: list[LifeEvent] = field(default_factory=list)
 
 
@@ -456,6 +486,7 @@ __all__ = [
     "Leaf",
     "LifecycleCall",
     "Mode",
+    "NameUse",
     "OpCall",
     "Operand",
     "OutputUse",
@@ -469,6 +500,7 @@ __all__ = [
     "Stray",
     "StrayAttribute",
     "Submodule",
+    "UseForm",
     "Weights",
     "Workflow",
 ]

@@ -11,6 +11,7 @@ import libcst as cst
 
 from qlsp.analysis.facts import Context, Facts
 from qlsp.analysis.interpreter import Interpreter, LifecycleEvent, is_import
+from qlsp.analysis.name_uses import name_uses
 from qlsp.analysis.program import ClassModel, ModuleModel, definitions
 from qlsp.ops.spec import Role
 from qlsp.syntax.names import dotted
@@ -88,6 +89,7 @@ def look(
     evidence = Evidence()
     machine.script.path = module.path
     machine.script.vendor = _uses_vendor(machine, module)
+    machine.script.names = name_uses(module, machine.backend.moved)
     functions, classes = _definitions(machine, module)
     _entries(machine, module, functions, classes, leads, evidence)
     return View(machine, module, _models(machine, classes), evidence, settings or Settings())

@@ -78,6 +78,76 @@ class FuserRow:
     trained: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """An old package and the one whose names it gives on, from a version of the library on."""
+
+    old: str
+    new: str
+    since: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NameMove:
+    """A qualified name that does not exist: where it is (None: nowhere), and the first version of the library without
+    it (None: none ever had it). ``error`` is what its use raises where that is not the usual ``ImportError``,
+    ``gives`` the names that a star import is meant to give."""
+
+    name: str
+    home: str | None
+    until: tuple[int, ...] | None = None
+    error: str | None = None
+    gives: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class MovedNames:
+    """Names of a library that are elsewhere. ``elsewhere`` are the modules of old namespaces that the new one has
+    under another name, or not at all; ``stars`` the packages whose star import raises."""
+
+    namespaces: tuple[Namespace, ...] = ()
+    elsewhere: Mapping[str, str | None] = field(default_factory=dict)
+    moves: tuple[NameMove, ...] = ()
+    stars: tuple[NameMove, ...] = ()
+
+    @cached_property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that such a name begins with."""
+        return tuple(dict.fromkeys([*(each.old for each in self.namespaces), *(each.name for each in self.stars)]))
+
+    @cached_property
+    def _missing(self) -> dict[str, NameMove]:
+        return {move.name: move for move in self.moves}
+
+    def namespace(self, name: str) -> Namespace | None:
+        """The old namespace that a name is in, with the name that is to be used for it there."""
+        found = next((each for each in self.namespaces if _inside(name, each.old)), None)
+        if found is None:
+            return None
+        for module, home in self.elsewhere.items():
+            if _inside(name, module):
+                return None if home is None else Namespace(name, home + name[len(module) :], found.since)
+        return Namespace(name, found.new + name[len(found.old) :], found.since)
+
+    def missing(self, name: str) -> NameMove | None:
+        """What is known of a name that does not exist, or of the module it would be in."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            move = self._missing.get(".".join(parts[:length]))
+            if move is not None:
+                rest = "".join(f".{part}" for part in parts[length:])
+                return NameMove(name, move.home and move.home + rest, move.until)
+        return None
+
+    def star(self, name: str) -> NameMove | None:
+        """What is known of the star import of a package."""
+        return next((each for each in self.stars if each.name == name), None)
+
+
+def _inside(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
 @dataclass(frozen=True)
 class Backend:
     """A table of operators. ``aliases`` maps a prefix of a qualified name to its canonical prefix; the longest
@@ -85,7 +155,8 @@ class Backend:
     whatever else they are. ``qconfigs`` are names of QConfig objects, ``qconfig_makers`` are
     classes and functions that return one; ``qconfig_modes`` says for which mode those of both kinds are made, if
     it is one; ``embedding_qconfigs`` suit nothing but embeddings. ``trained_modules`` are the classes that
-    prepare_qat swaps, ``weights`` tells how a qconfig observes weights."""
+    prepare_qat swaps, ``weights`` tells how a qconfig observes weights,
+    ``moved`` are the names that moved."""
 
     name: str
     rows: tuple[OpSpec, ...]
@@ -100,6 +171,7 @@ class Backend:
     weights: WeightTable = WeightTable()
     fusers: tuple[FuserRow, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
+    moved: MovedNames = MovedNames()
 
     @cached_property
     def functions(self) -> dict[str, OpSpec]:

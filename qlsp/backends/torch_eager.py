@@ -7,6 +7,7 @@ from qlsp.backends.torch_fusers import FUSERS
 from qlsp.backends.torch_keep import KEEP
 from qlsp.backends.torch_lifecycle import EMBEDDING_QCONFIGS, LIFECYCLE, QCONFIG_MAKERS, QCONFIG_MODES, QCONFIGS
 from qlsp.backends.torch_modules import MODULES, TRAINED
+from qlsp.backends.torch_moves import MOVED
 from qlsp.backends.torch_names import ALIASES
 from qlsp.backends.torch_qconfigs import WEIGHTS
 from qlsp.backends.torch_refuse import REFUSE
@@ -25,4 +26,5 @@ EAGER = Backend(
     embedding_qconfigs=EMBEDDING_QCONFIGS,
     trained_modules=TRAINED,
     weights=WEIGHTS,
+    moved=MOVED,
 )

@@ -614,4 +614,21 @@ MESSAGES: dict[str, str] = {
     ),
     "fix-mean": "Take the average behind the DeQuantStub",
     "fix-mean-reason": "the float model stays the same, but the border of the quantized region moves",
+    # deprecated-namespace
+    "deprecated-namespace": (
+        "`{old}` is the old name of `{new}`: the same object, kept for old code, in a package that gets nothing new."
+    ),
+    "fix-namespace": "Write the new namespace",
+    "fix-namespace-reason": "both names stand for the same object",
+    # removed-name, pt2e-import-moved
+    "removed-name": "`{package}` has no `{name}`; it is `{home}`. Measured with torch 2.13: `{error}`.",
+    "removed-name-lost": "`{package}` has no `{name}` any more. Measured with torch 2.13: `{error}`.",
+    "removed-name-star": (
+        "A star import of `{package}` raises, because its list of public names has some that it lacks:"
+        " `{error}`. Import the names that are used."
+    ),
+    "pt2e-import-moved": "Since torch 2.11 `{name}` is not in torch; it is `{home}`.",
+    "fix-moved-name": "Take the name from where it is",
+    "fix-moved-name-reason": "the code raised before",
+    "fix-moved-package-reason": "ExecuTorch is one more package to install",
 }

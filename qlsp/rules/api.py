@@ -68,7 +68,7 @@ class RuleContext:
     A fix has to be right in every context of the run: ``everywhere`` holds the facts of all of them, those of
     classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix. ``script``
     is set in one context per file of its own, in which ``facts`` are empty. ``backend`` is the one that the
-    configuration names for fixes that add a qconfig.
+    configuration names for fixes that add a qconfig, ``torch`` the version of torch that the project uses, if it says.
     """
 
     facts: Facts
@@ -76,6 +76,7 @@ class RuleContext:
     edits: Callable[[], EditBuilder] = field(default=_no_edits)
     script: ScriptFacts | None = None
     backend: str | None = None
+    torch: tuple[int, ...] | None = None
 
 
 def assumption(ctx: RuleContext) -> Message | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -10,8 +10,8 @@ import libcst as cst
 from qlsp.diagnostics import NoFix
 from qlsp.syntax.edits.statements import Statements
 from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import Unit
-from qlsp.syntax.view import At, parsed
+from qlsp.syntax.parse import Unit, walk
+from qlsp.syntax.view import At, NodeKey, parsed
 
 
 @dataclass
@@ -47,6 +47,44 @@ class Imports(Statements):
         self._add_import(path, self._spelled_module(path, module), last)
         self._imported[(path, name)] = last
         return last
+
+    def import_name(self, path: str, name: str) -> str:
+        """A qualified name through imports of exactly its module, which are added where there are none: a name that
+        its old namespace lacks."""
+        module, _, last = name.rpartition(".")
+        for target, spelling in ((name, "{}"), (module, f"{{}}.{last}")):
+            local = self.imported_as(path, target)
+            if local is not None:
+                return spelling.format(local)
+        if (path, name) not in self._imported:
+            if any(last in unit.names for unit in self.view.file(path).syntax.units):
+                raise NoFix(f"{last} means something else here")
+            self._add_import(path, module, last)
+            self._imported[(path, name)] = last
+        return last
+
+    def imported_as(self, path: str, target: str) -> str | None:
+        """The name under which a file imports a module or a name at its top level, None if it does not."""
+        imports = self.view.file(path).imports.items()
+        return next((name for name, each in imports if each == target and self._plain_import(path, name)), None)
+
+    def names_in(self, path: str, wanted: Iterable[str]) -> list[str]:
+        """Those of these names that a file reads and that nothing in it binds."""
+        file = self.view.file(path)
+        bound = {name for unit in file.syntax.units for name in unit.names} | set(file.imports)
+        trees = [tree for unit in file.syntax.all_units.values() if (tree := parsed(unit)) is not None]
+        nodes = [node for tree in trees for node in walk(tree)]
+        labels = {id(label) for node in nodes for label in _labels(node)}
+        read = {node.value for node in nodes if isinstance(node, cst.Name) and id(node) not in labels}
+        return sorted((set(wanted) & read) - bound)
+
+    def lines(self, key: NodeKey, statements: Sequence[str]) -> str:
+        """Statements, one a line, as they can stand in the place of a statement that is alone on its lines."""
+        statement = self.view.statement(self.view.at(key))
+        source = self._source(statement.unit.path, statement.span.segment)
+        start = max(source.rfind(each, 0, statement.span.start) for each in "\r\n") + 1
+        indent = source[start : statement.span.start]
+        return f"{self._newline(statement)}{indent}".join(statements)
 
     def _plain_import(self, path: str, local: str) -> bool:
         """True if a name is bound by imports at the top level only, whatever branch runs."""
@@ -124,6 +162,13 @@ class Imports(Statements):
             self._insert_after(_unit_statement(first), line)
         else:
             self._line_before(first, line)
+
+
+def _labels(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """Names in a node that are read from no scope: an attribute, a keyword of a call."""
+    if isinstance(node, cst.Attribute):
+        return (node.attr,)
+    return (node.keyword,) if isinstance(node, cst.Arg) and node.keyword is not None else ()
 
 
 def _is_import(unit: Unit) -> bool:

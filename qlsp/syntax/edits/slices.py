@@ -29,6 +29,15 @@ class Slices:
 
     # --- questions ------------------------------------------------------------------------------------
 
+    def place(self, target: Target) -> Place:
+        """Where a node stands."""
+        return self._place(target)
+
+    def part(self, place: Place, start: int, end: int) -> Place:
+        """A part of a place, by offsets in its text."""
+        begin = place.span.start
+        return Place(place.path, Span(begin + start, begin + end, place.span.segment))
+
     def text(self, target: Target) -> str:
         """The source of a place."""
         place = self._place(target)
