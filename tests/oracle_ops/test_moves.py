@@ -13,7 +13,6 @@ from qlsp.backends.spec import NameMove
 from qlsp.backends.torch_moves import ELSEWHERE, MOVES, NAMESPACES, PT2E_MOVES, STARS
 from qlsp.rules import pt2e_import_moved, removed_name
 
-
 OWN = ("ABC", "default_eval_fn")
 """What an old namespace does not give on: what it imports for itself, and its own copy of a function."""
 
