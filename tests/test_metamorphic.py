@@ -10,7 +10,7 @@ from mdtest import cases_of
 from metamorphic import MAIN, REWRITERS, Line, Original, Rewrite, Rewriter
 from scoring import check_texts, configuration, torch_cases
 
-IMPORT_RULES = frozenset({"deprecated-namespace", "removed-name"})
+IMPORT_RULES = frozenset({"deprecated-namespace", "removed-name", "pt2e-import-moved"})
 """Rules about how names are imported: other imports, other findings."""
 
 

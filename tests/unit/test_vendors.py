@@ -10,7 +10,7 @@ from qlsp.engine import check
 NET = """\
 import torch
 from torch import nn
-from torch.quantization import DeQuantStub, QuantStub
+from torch.ao.quantization import DeQuantStub, QuantStub
 
 
 class Net(nn.Module):
@@ -58,3 +58,11 @@ def test_a_package_that_uses_a_plugin_elsewhere() -> None:
     assert codes(texts) == []
     texts["other.py"] = NET
     assert codes(texts) == [("other.py", "QL101")]
+
+
+def test_a_vendors_file_may_use_the_old_namespace() -> None:
+    old = NET.replace("torch.ao.quantization", "torch.quantization")
+    assert codes({"net.py": f"{old}import somebody_plugin_pytorch\n"}) == []
+    texts = {"pkg/__init__.py": "", "pkg/net.py": old, "pkg/deploy.py": "import some_plugin_pytorch  # quantization\n"}
+    assert codes(texts) == []
+    assert codes({"net.py": old}) == [("net.py", "QL901"), ("net.py", "QL101")]
