@@ -10,6 +10,9 @@ from qlsp.notebook import read, source_of
 from qlsp.syntax.parse import parse_file
 from qlsp.text import Source, SourceError
 
+MAX_REACHABLE = 400
+"""Files that are followed from one file over its imports."""
+
 
 class Project:
     """Finds and parses files. ``dependencies`` records, per analysed file, every module name that was asked
@@ -31,6 +34,7 @@ class Project:
         self._modules: dict[str, ModuleModel | None] = {}
         self._found: dict[tuple[str, tuple[str, ...]], str | None] = {}
         self._installed: set[str] = set()
+        self._imported: dict[str, tuple[ModuleModel, ...]] = {}
 
     def load(self, path: str) -> ModuleModel:
         """The module of a file; raises ``SourceError`` if it cannot be read."""
@@ -81,6 +85,31 @@ class Project:
             except SourceError:
                 self._modules[path] = None
         return self._modules[path]
+
+    def reachable(self, path: str) -> list[ModuleModel]:
+        """The files of the project that importing a file runs, itself first."""
+        start = self._modules.get(path)
+        found = {path: start} if start is not None else {}
+        queue = list(found.values())
+        while queue and len(found) < MAX_REACHABLE:
+            for module in self._imports_of(queue.pop(0)):
+                if module.path not in found:
+                    found[module.path] = module
+                    queue.append(module)
+        return list(found.values())
+
+    def _imports_of(self, module: ModuleModel) -> tuple[ModuleModel, ...]:
+        """The files that the import statements of a file run: the modules they name and the packages around them."""
+        if module.path not in self._imported:
+            found: dict[str, ModuleModel] = {}
+            for target in module.imported:
+                parts = target.split(".")
+                for length in range(1, len(parts) + 1):
+                    imported = self.find(".".join(parts[:length]), module.path)
+                    if imported is not None and not self.installed(imported.path):
+                        found[imported.path] = imported
+            self._imported[module.path] = tuple(found.values())
+        return self._imported[module.path]
 
     def installed(self, path: str) -> bool:
         """Does a file that was found belong to an installed package?"""

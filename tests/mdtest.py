@@ -20,6 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,12 @@ def cases_of(folder: str) -> Iterator[Case]:
     """The cases of ``cases/<folder>``."""
     for page in pages(folder):
         yield from parse(page, page.read_text(encoding="utf-8"))
+
+
+@cache
+def expects_findings(page: Path) -> bool:
+    """Does some case of a page expect a finding, so that those of all its cases are compared?"""
+    return any(file.expected() for case in parse(page, page.read_text(encoding="utf-8")) for file in case.files)
 
 
 def finding_problems(case: Case, check: Check, built: frozenset[str]) -> list[str]:

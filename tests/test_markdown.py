@@ -12,6 +12,7 @@ from mdtest import (
     Case,
     MarkdownError,
     cases_of,
+    expects_findings,
     finding_problems,
     pages,
     parse,
@@ -43,6 +44,9 @@ def test_semantics(case: Case) -> None:
     found = reveal_problems(case, reveal)
     assert not found, "\n".join(["", *found])
     assert not [item for item in check(case.texts(), case.config) if item.name in TOOL_RULES]
+    if expects_findings(case.page):
+        wrong = finding_problems(case, check, built_rules())
+        assert not wrong, "\n".join(["", *wrong])
 
 
 @pytest.mark.skipif(not os.environ.get("UPDATE_EXPECTED"), reason="rewrites the pages")

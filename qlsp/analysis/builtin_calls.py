@@ -39,7 +39,6 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., object]] = {
     "chr": chr,
 }
 
-
 NEVER_TENSORS = frozenset({"int", "float", "str", "ord", "chr", "hash", "id", "repr", "callable", "issubclass"})
 """What gives no tensor, whatever it is called with."""
 
@@ -268,7 +267,7 @@ class BuiltinCalls(Kinds):
         default = arguments.get(2, "default")
         if default is not None and isinstance(value, Unknown):
             instance = self.instance(state, target)
-            return default if instance is not None and self._closed(instance) else value
+            return default if instance is not None and self.is_closed(instance) else value
         return value
 
     def _builtin_setattr(self, arguments: Arguments, node: cst.Call, state: State) -> Value:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from qlsp.analysis.machine import MAX_DEPTH, Argument, Arguments, Frame
 from qlsp.analysis.module_containers import ModuleContainers
-from qlsp.analysis.program import FunctionModel
+from qlsp.analysis.program import ClassModel, FunctionModel
 from qlsp.syntax.names import dotted
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
@@ -251,6 +251,9 @@ class Calls(ModuleContainers):
         self, cls: ClassValue, arguments: Arguments, node: cst.CSTNode | None, state: State
     ) -> Value:
         """Build an instance of a project class by running its constructor."""
+        made = self._made_by_class(cls, arguments, node, state)
+        if made is not None:
+            return made
         span = self.span(node) if node is not None and self.frame is not None else None
         builder = self.frame.builder if self.frame is not None else None
         self.built.setdefault(cls.span, set()).add(builder)
@@ -276,6 +279,18 @@ class Calls(ModuleContainers):
         calls = (d.decorator.func for d in self.class_model(cls).node.decorators if isinstance(d.decorator, cst.Call))
         return any(name is not None and name.endswith("dataclass") for name in (*names, *map(dotted, calls)))
 
+    def _made_by_class(
+        self, cls: ClassValue, arguments: Arguments, node: cst.CSTNode | None, state: State
+    ) -> Value | None:
+        """What ``__new__`` of a class gives that builds objects of other classes."""
+        found = next((e.methods["__new__"] for e in self.mro(cls) if _has_new(e)), None)  # type: ignore[union-attr]
+        if found is None:
+            return None
+        given = Arguments([Argument(cls), *arguments.positional], arguments.keywords, arguments.open, arguments.more)
+        value = self.call_function(self.function_value(found), None, given, node, state)
+        instance = self.instance(state, value)
+        return value if instance is not None and instance.cls != cls else None
+
     # --- instances ----------------------------------------------------------------------------------
 
     def call_object(self, ref: Ref, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
@@ -288,6 +303,8 @@ class Calls(ModuleContainers):
                 method = self._class_attribute(instance.cls, name, ref, state)
                 overridden = instance.attributes.get(name, method)
                 if isinstance(overridden, Bound) and overridden.function is not None:
+                    if name == "__call__" and self.native_base(instance) is None and self.is_closed(instance):
+                        return self.call_function(overridden.function, ref, arguments, node, state)
                     return self.forward(overridden, arguments, node, state)
                 if isinstance(overridden, (FunctionValue, Ref)):
                     assert node is not None
@@ -363,6 +380,10 @@ class Calls(ModuleContainers):
     ) -> Value:
         """The forward of a library module."""
         raise NotImplementedError
+
+
+def _has_new(entry: object) -> bool:
+    return isinstance(entry, ClassModel) and "__new__" in entry.methods
 
 
 def decorated_receiver(model: FunctionModel) -> bool:

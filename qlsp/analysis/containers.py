@@ -36,6 +36,8 @@ SAFE_STRING_METHODS = frozenset(
         "endswith",
         "replace",
         "split",
+        "partition",
+        "rpartition",
         "rsplit",
         "join",
         "format",
@@ -169,7 +171,7 @@ class Containers(Records):
             case "update":
                 other = self.load(state, self.new_dict(arguments, state))
                 if isinstance(other, DictObject):
-                    entries.update(other.entries)
+                    entries.update({key: self.claimed(entries.get(key), value) for key, value in other.entries})
                     rest = other.rest if other.rest is not None else thing.rest
                     state.heap[ref.oid] = replace(thing, entries=tuple(entries.items()), rest=rest)
                 return Const(None)
@@ -259,6 +261,8 @@ class Containers(Records):
                     result = getattr(receiver.value, name)(*(v.value for v in values if isinstance(v, Const)))
                 except Exception:
                     return Unknown(f"str.{name}() fails")
+                if isinstance(result, tuple):
+                    return TupleValue(tuple(Const(part) for part in result))
                 if isinstance(result, list):
                     return self.allocate(state, ListObject(tuple(Const(part) for part in result)))
                 return Const(result)

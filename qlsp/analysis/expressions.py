@@ -112,6 +112,8 @@ def _symbol(value: Value) -> tuple[object, ...] | None:
 class Expressions(Statements):
     """Evaluation of expressions."""
 
+    filling: int
+
     def eval(self, node: cst.BaseExpression, state: State) -> Value:
         """The value of an expression; effects go into ``state``."""
         self.tick()
@@ -492,9 +494,11 @@ class Expressions(Statements):
         if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item, Const):
             return isinstance(item.value, str) and item.value in container.value
         thing = self.load(state, container) if isinstance(container, Ref) else None
+        entries = self.own_entries(container, thing)
+        thing = self.load(state, entries) if entries is not None else thing
         if isinstance(thing, DictObject) and isinstance(item, Const):
             if item.value in dict(thing.entries):
-                return True
+                return None if self.filling else True
             return None if thing.rest is not None else False
         items = self.items(container, state)
         if items is None or not isinstance(item, (Const, Symbol, ClassValue)):
@@ -605,6 +609,10 @@ class Expressions(Statements):
         return value.name if isinstance(value, Symbol) else None
 
     # --- provided by other parts --------------------------------------------------------------------
+
+    def own_entries(self, value: Value, thing: object, state: State | None = None) -> Ref | None:
+        """The dict behind an object of a class that derives from ``dict`` (see ``items``)."""
+        raise NotImplementedError
 
     def presence(self, thing: DictObject, key: Value | None, ref: Ref) -> tuple[object, ...]:
         """The symbol of the question whether a dict has a key (see ``items``)."""

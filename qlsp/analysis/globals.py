@@ -17,7 +17,7 @@ class Globals(Machine):
     """Name resolution. Global assignments are evaluated once, on demand, in a state of their own."""
 
     _globals: dict[tuple[str, str], Value]
-    _orders: dict[SpanId, list[ClassModel | Symbol | Unknown]]
+    _orders: dict[tuple[SpanId, int], list[ClassModel | Symbol | Unknown]]
     running: dict[str, dict[str, Value]]
 
     def eval(self, node: cst.BaseExpression, state: State) -> Value:
@@ -155,11 +155,12 @@ class Globals(Machine):
         """C3 linearisation, or depth first where the bases contradict each other."""
         if isinstance(value, Symbol):
             return [value]
-        if value.span not in self._orders:
+        key = (value.span, value.closure)
+        if key not in self._orders:
             model = self.class_model(value)
-            self._orders[value.span] = [model]
-            self._orders[value.span] = self._linearise(model)
-        return self._orders[value.span]
+            self._orders[key] = [model]
+            self._orders[key] = self._linearise(model)
+        return self._orders[key]
 
     def _linearise(self, model: ClassModel) -> list[ClassModel | Symbol | Unknown]:
         bases = [self._base(model, expression) for expression in model.base_expressions]

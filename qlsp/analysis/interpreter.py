@@ -93,6 +93,9 @@ class Interpreter(Fusing):
         self.building = self.shared = 0
         self.qconfig_places = {}
         self.derived, self.mapped = {}, {}
+        self.filled, self.unfilled, self.resolving = set(), [], 0
+        self.filling, self.far, self._names_in_acts = 0, False, None
+        self.class_tables, self.foreign_tables = {}, {}
 
     # --- calls that the tool itself looks for -------------------------------------------------------
 
@@ -177,7 +180,10 @@ class Interpreter(Fusing):
                     node = unit.node
                 except ChunkError:
                     continue
-                if isinstance(node, (cst.FunctionDef, cst.ClassDef)) or state is None:
+                if state is None:
+                    continue
+                if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+                    self._define(module, unit, node, state)
                     continue
                 if not needs_running(node):
                     continue
@@ -194,6 +200,18 @@ class Interpreter(Fusing):
             self.end_budget()
             self.settle_entry()
         return last
+
+    def _define(
+        self, module: ModuleModel, unit: Unit, node: cst.FunctionDef | cst.ClassDef, state: State
+    ) -> None:
+        """A definition of a script: its decorators may put it into a table of the script."""
+        value = self.definition_value(module, unit, node, node.name.value) if node.decorators else None
+        if value is not None:
+            self.frame = Frame(unit, module, "<module>")
+            self.running[module.path] = state.names
+            self.filling += 1
+            self.decorate(node, value, state)
+            self.filling -= 1
 
     def run_function(self, function: FunctionValue) -> State:
         """Run a function on unknown arguments; a parameter annotated with a model class is such a model."""

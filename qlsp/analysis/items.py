@@ -38,6 +38,10 @@ NO_CHILDREN = frozenset({"qconfig", "training", "*"})
 NUMBERS = re.compile(r"(channels?|planes|features?_size|dims?|width|size|strides?|depth|ratio|expansion|num_\w+|_c)$")
 """Names of attributes that hold numbers, whatever they are."""
 
+DICT = Symbol("builtins.dict")
+ENTRIES = "the entries of a dict"
+"""The attribute under which an object of a class that derives from ``dict`` keeps its entries."""
+
 
 class Items(Objects):
     """Reading and writing of items."""
@@ -83,6 +87,9 @@ class Items(Objects):
                 return None
             return [key if isinstance(key, Symbol) else Const(key) for key, _ in thing.entries]
         if isinstance(thing, Instance):
+            entries = self.own_entries(value, thing)
+            if entries is not None:
+                return self.items(entries, state)
             base = self.native_base(thing)
             if base in ORDERED_CONTAINERS and "*" not in thing.attributes:
                 return list(self.children(thing, state).values())
@@ -273,6 +280,9 @@ class Items(Objects):
             assert isinstance(value, Ref)
             return self.dict_value(thing, index, value, state)
         if isinstance(thing, Instance):
+            entries = self.own_entries(value, thing)
+            if entries is not None:
+                return self.item(entries, index, state)
             if self.native_base(thing) in NAMED_CONTAINERS:
                 if isinstance(index, Const) and str(index.value) in thing.attributes:
                     return thing.attributes[str(index.value)]
@@ -368,10 +378,14 @@ class Items(Objects):
                 self.stored_outside(container, value, state)
             return
         thing = self.load(state, container)
+        own = self.own_entries(container, thing, state)
+        if own is not None:
+            container, thing = own, self.load(state, own)
         if isinstance(thing, DictObject):
             if isinstance(index, (Const, Symbol)):
                 entries = dict(thing.entries)
-                entries[index if isinstance(index, Symbol) else index.value] = value
+                key = index if isinstance(index, Symbol) else index.value
+                entries[key] = self.claimed(entries.get(key), value)
                 state.heap[container.oid] = replace(thing, entries=tuple(entries.items()))
             else:
                 rest = value if thing.rest is None else choice([(NO_GUARD, thing.rest), (NO_GUARD, value)])
@@ -412,6 +426,20 @@ class Items(Objects):
 
     def set_registered(self, container: Value, index: Value, value: Value, state: State) -> bool:
         """``_modules[name] = module``; False for other values (see ``module_containers``)."""
+        raise NotImplementedError
+
+    def own_entries(self, value: Value, thing: object, state: State | None = None) -> Ref | None:
+        """The dict behind an object of a class that derives from ``dict``; made when it is first set."""
+        if not isinstance(thing, Instance) or not isinstance(value, Ref):
+            return None
+        found = thing.attributes.get(ENTRIES)
+        if found is None and state is not None and DICT in self.mro(thing.cls):
+            found = self.allocate(state, DictObject())
+            state.heap[value.oid] = thing.with_attribute(ENTRIES, found)
+        return found if isinstance(found, Ref) else None
+
+    def claimed(self, old: Value | None, new: Value) -> Value:
+        """What an entry is after it is set (see ``enrolment``)."""
         raise NotImplementedError
 
     def stored_outside(self, container: Value, value: Value, state: State) -> None:

@@ -15,6 +15,7 @@ from qlsp.values.value import (
     Choice,
     ClassValue,
     Const,
+    FunctionValue,
     RecordValue,
     Ref,
     Symbol,
@@ -23,6 +24,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    options_of,
 )
 
 TENSOR_CLASSES = frozenset({"torch.Tensor", "builtins.object"})
@@ -38,6 +40,11 @@ DICT_CLASSES = frozenset(
 )
 DOUBTFUL_CLASSES = frozenset({"builtins.set", "types.GeneratorType", "collections.deque"})
 """What a list of ours may stand for."""
+
+CALLABLES = frozenset({"typing.Callable", "collections.abc.Callable", "builtins.object"})
+FUNCTION_TYPES = frozenset({"types.FunctionType", "types.LambdaType"})
+CLASSES = frozenset({"int", "float", "str", "bool", "list", "tuple", "dict", "set", "object", "type"})
+PARTIAL = Symbol("functools.partial")
 
 
 class Kinds(Containers):
@@ -72,11 +79,15 @@ class Kinds(Containers):
         instance = self.instance(state, value)
         if instance is not None:
             order = self.mro(instance.cls)
-            if self._class_order(instance.cls) & classes or "torch.nn.Module" in classes:
+            if self._class_order(instance.cls) & classes:
+                return Const(True)
+            if "torch.nn.Module" in classes and self.is_module_class(instance.cls):
                 return Const(True)
             return Unknown("isinstance()") if any(isinstance(e, Unknown) for e in order) else Const(False)
         if isinstance(value, Ref):
             return self._container_is(self.load(state, value), classes)
+        if isinstance(value, (ClassValue, FunctionValue, Symbol)):
+            return self._is_callable_of(value, classes)
         return Unknown(value.reason if isinstance(value, Unknown) else "isinstance() of an unknown value")
 
     def _class_order(self, cls: ClassValue | Symbol) -> set[str]:
@@ -159,10 +170,60 @@ class Kinds(Containers):
         found = self._class_attribute(instance.cls, str(name.value), None, state)
         if not isinstance(found, Unknown):
             return Const(True)
-        if self.native_base(instance) in (None, "torch.nn.Module") and self._closed(instance):
+        if self.native_base(instance) in (None, "torch.nn.Module") and self.is_closed(instance):
             return Const(str(name.value) in MODULE_ATTRIBUTES)
         return Unknown("hasattr() of a library object")
 
-    def _closed(self, instance: Instance) -> bool:
-        """True if every class of the instance is in view or a library module: a missing attribute is missing."""
-        return not any(isinstance(entry, Unknown) for entry in self.mro(instance.cls))
+    # --- classes and functions ----------------------------------------------------------------------
+
+    def is_module_class(self, cls: ClassValue | Symbol) -> bool:
+        """Does a class derive from a torch module?"""
+        return any(isinstance(e, Symbol) and e.name.startswith(("torch.nn.", "torch.ao.")) for e in self.mro(cls))
+
+    def _is_callable_of(self, value: ClassValue | FunctionValue | Symbol, classes: set[str]) -> Value:
+        """Is a class or a function an instance of a class?"""
+        if isinstance(value, Symbol) and not value.name.startswith(("torch.", "builtins.")):
+            return Unknown("isinstance() of a name that is not in view")
+        if classes & CALLABLES:
+            return Const(True) if not isinstance(value, Symbol) else Unknown("isinstance() of a library name")
+        if "builtins.type" in classes:
+            return Const(isinstance(value, ClassValue) or (isinstance(value, Symbol) and _is_class_name(value.name)))
+        if isinstance(value, FunctionValue) and classes & FUNCTION_TYPES:
+            return Const(True)
+        plain = all(name.startswith(("builtins.", "torch.nn.")) or name == "torch.Tensor" for name in classes)
+        return Const(False) if plain else Unknown("isinstance() of a class or a function")
+
+    def _builtin_issubclass(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        value = arguments.get(0, "cls")
+        classes = self.class_names(node.args[1].value, state) if len(node.args) == 2 else set()
+        if not isinstance(value, (ClassValue, Symbol)) or not classes:
+            return Unknown("issubclass() of an unknown class")
+        if self._class_order(value) & classes or ("torch.nn.Module" in classes and self.is_module_class(value)):
+            return Const(True)
+        closed = isinstance(value, ClassValue) and not any(isinstance(e, Unknown) for e in self.mro(value))
+        return Const(False) if closed else Unknown("issubclass() of an unknown class")
+
+    def _builtin_callable(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        value = arguments.get(0, "obj")
+        if value is None:
+            return Unknown("callable() of nothing")
+        return choice([(guard, self._is_callable(option, state)) for guard, option in options_of(value)])
+
+    def _is_callable(self, value: Value, state: State) -> Value:
+        if isinstance(value, (ClassValue, FunctionValue)):
+            return Const(True)
+        if isinstance(value, Symbol) and value.name.startswith("torch.nn."):
+            return Const(True)
+        if isinstance(value, (Const, Tensor, TupleValue)):
+            return Const(False)
+        thing = self.load(state, value) if isinstance(value, Ref) else None
+        if isinstance(thing, (ListObject, DictObject)):
+            return Const(False)
+        if isinstance(thing, Instance) and (self.is_module_class(thing.cls) or thing.cls == PARTIAL):
+            return Const(True)
+        return Unknown("callable() of an unknown value")
+
+
+def _is_class_name(name: str) -> bool:
+    """Is a library name that of a class?"""
+    return name.rpartition(".")[2][:1].isupper() or name.removeprefix("builtins.") in CLASSES

@@ -406,6 +406,9 @@ class Library(StandardLibrary):
             return self._tensor_method(receiver, name, arguments, node, state)
         if isinstance(receiver, Ref):
             thing = self.load(state, receiver)
+            entries = self.own_entries(receiver, thing, state)
+            if entries is not None:
+                receiver, thing = entries, self.load(state, entries)
             if isinstance(thing, Instance):
                 return self._instance_method(receiver, thing, name, arguments, node, state)
             if thing is not None:

@@ -19,10 +19,11 @@ from qlsp.analysis.facts import (
     ScriptFacts,
     StrayAttribute,
 )
-from qlsp.analysis.library import PARAMETER_LISTS, RETURN_SELF, Library
+from qlsp.analysis.library import PARAMETER_LISTS, RETURN_SELF
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.analysis.program import ClassModel, FunctionModel, ModuleModel
+from qlsp.analysis.registries import Registries
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import ChunkError, Unit, walk
@@ -132,7 +133,7 @@ SETTINGS = frozenset({"cfg", "config", "conf", "args", "opt", "opts", "hparams",
 _SETS_QCONFIG = re.compile(r"\bqconfig\b")
 
 
-class Lifecycle(Library):
+class Lifecycle(Registries):
     """Records what scripts do to models, in the order of execution."""
 
     script: ScriptFacts

@@ -117,7 +117,7 @@ class Machine:
         self.depth = 0
         self.static_heap: dict[int, HeapObject] = {}
         self.functions: dict[SpanId, FunctionModel] = {}
-        self.class_models: dict[SpanId, ClassModel] = {}
+        self.class_models: dict[tuple[SpanId, int], ClassModel] = {}
         self.closures: dict[int, dict[str, Value]] = {}
         self.closure_frames: dict[int, Frame] = {}
         self.effective: dict[int, Value] | None = None
@@ -207,11 +207,11 @@ class Machine:
 
     def class_model(self, value: ClassValue) -> ClassModel:
         """The model of a class value."""
-        return self.class_models[value.span]
+        return self.class_models[value.span, value.closure]
 
     def class_value(self, model: ClassModel) -> ClassValue:
         """The value of a class model."""
-        self.class_models[model.span] = model
+        self.class_models[model.span, model.closure] = model
         return ClassValue(model.span, model.name, model.closure)
 
     def function_value(self, model: FunctionModel, closure: int = 0) -> FunctionValue:
@@ -219,7 +219,7 @@ class Machine:
         self.functions[model.span] = model
         owner = model.owner.span if model.owner is not None else None
         if model.owner is not None:
-            self.class_models[model.owner.span] = model.owner
+            self.class_models[model.owner.span, model.owner.closure] = model.owner
             closure = closure or model.owner.closure
         return FunctionValue(model.span, model.name, owner, closure)
 

@@ -139,9 +139,9 @@ class Objects(Operators):
                 return self.qualified(f"{value.name}.{name}", self.current.module)
             case Ref():
                 return self._object_attribute(value, name, state)
+            case ClassValue() | FunctionValue() if name in ("__name__", "__qualname__"):
+                return Const(value.name.rpartition(".")[2])
             case ClassValue():
-                if name == "__name__":
-                    return Const(value.name.rpartition(".")[2])
                 return self._class_attribute(value, name, None, state)
             case Super():
                 return self._super_attribute(value, name, state)
@@ -274,6 +274,10 @@ class Objects(Operators):
             if isinstance(entry, Symbol) and not entry.name.startswith(("builtins.", "abc.", "typing.")):
                 return entry.name
         return None
+
+    def is_closed(self, instance: Instance) -> bool:
+        """True if every class of the instance is in view or a library module: a missing attribute is missing."""
+        return not any(isinstance(entry, Unknown) for entry in self.mro(instance.cls))
 
     def set_attribute(self, target: Value, name: str, value: Value, state: State) -> None:
         """Assign an attribute of an instance; of other values nothing is known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +32,10 @@ class Finder(Protocol):
 
     def modules(self) -> list[ModuleModel]:
         """Every file that was read."""
+
+    def reachable(self, path: str) -> list[ModuleModel]:
+        """The files of the project that importing a file runs, itself first; those of installed packages are
+        left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,32 @@ def definitions(statement: cst.BaseStatement) -> Iterator[cst.BaseStatement]:
                     yield from definitions(inner)
 
 
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """What a top-level statement may do to an object of another statement when the file is imported: a decorated
+    definition, a call, an item or attribute that is set. ``words`` are the names that may stand for the object."""
+
+    unit: Unit
+    words: frozenset[str]
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_DECORATORS = re.compile(r"\s*(@[\s\S]*?)^[ \t]*(?:async[ \t]+def|def|class)\b", re.MULTILINE)
+_ACT = re.compile(r"\s*([^\W\d]\w*)\s*[.(\[]")
+_BLOCK = re.compile(r"\s*(?:for|if|with|try)\b(?!\s*__name__)")
+
+
+def _enrolment_words(unit: Unit) -> frozenset[str]:
+    """The names by which a top-level unit may reach an object that it changes."""
+    if unit.kind != "statement":
+        decorators = _DECORATORS.match(unit.text)
+        return frozenset(_WORD.findall(decorators[1])) if decorators is not None else frozenset()
+    if _BLOCK.match(unit.text):
+        return frozenset(_WORD.findall(unit.text))
+    act = _ACT.match(unit.text)
+    return frozenset([act[1]]) if act is not None else frozenset()
+
+
 @dataclass(eq=False)
 class ModuleModel:
     """One file: its dotted name and what its global names stand for."""
@@ -190,6 +221,12 @@ class ModuleModel:
                     continue
         return [_Binding(binding.name, binding.target) for binding in found]
 
+    @cached_property
+    def enrolments(self) -> list[Enrolment]:
+        """The top-level statements that may change objects of others, in order."""
+        found = ((unit, _enrolment_words(unit)) for unit in self.syntax.units)
+        return [Enrolment(unit, words) for unit, words in found if words]
+
     def class_of(self, unit: Unit) -> ClassModel | None:
         """The class a top-level unit defines."""
         try:
@@ -201,11 +238,13 @@ class ModuleModel:
         return self.class_model(node, unit)
 
     def class_model(self, node: cst.ClassDef, unit: Unit, closure: int = 0) -> ClassModel:
-        """The model of a class definition, one per syntax node."""
+        """The model of a class definition: one per syntax node, or one per run of the function it stands in."""
         span = SpanId(unit.path, unit.index, unit.ordinal(node))
+        if closure:
+            return ClassModel(span, node.name.value, node, unit, self, (), closure)
         if span not in self.classes:
             members = unit.members if unit.kind == "class" and unit.node is node else ()
-            self.classes[span] = ClassModel(span, node.name.value, node, unit, self, members, closure)
+            self.classes[span] = ClassModel(span, node.name.value, node, unit, self, members)
         return self.classes[span]
 
     def definition(self, name: str) -> cst.BaseStatement | None:

@@ -25,6 +25,7 @@ from qlsp.values.value import (
     Value,
     choice,
     is_number,
+    options_of,
 )
 
 PARTIAL = "functools.partial"
@@ -37,6 +38,9 @@ SAME = frozenset({"torch.jit._unwrap_optional", "typing.assert_type", "typing.re
 
 NO_TENSORS = ("math.", "numpy.", "random.", "time.", "os.", "sys.", "warnings.", "logging.")
 """Modules whose functions give no tensors of torch, if they get numbers only."""
+
+INSPECTED = {"isclass": {"builtins.type"}, "isfunction": {"types.FunctionType"}}
+"""Functions of ``inspect`` and the classes they ask for."""
 
 CHECKPOINT_OPTIONS = frozenset(
     {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
@@ -84,6 +88,8 @@ class StandardLibrary(BuiltinCalls):
                 return self._collection(function, arguments, node, state)
             case "dataclasses":
                 return self.dataclass_function(function, arguments, state)
+            case "inspect" if function in INSPECTED and first is not None:
+                return choice([(guard, self._is_instance(v, INSPECTED[function], state)) for guard, v in options_of(first)])
             case "itertools" | "itertools.chain":
                 return self._itertools(function, arguments, node, state)
             case "functools":

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from mdtest import Case, cases_of
+from mdtest import Case, cases_of, expects_findings
 from scoring import configuration
 from under_torch import QUANTIZED_TWICE, Place, Seen, agrees, run, shown
 
@@ -104,6 +104,9 @@ def test_semantics_case(case: Case, tmp_path: Path) -> None:
     unreached = set(rows) - {place for place, _, _ in seen.revealed}
     allowed = set(case.inputs.get("unreached", [])) if case.inputs else set()
     assert {row for _, row in unreached} == allowed
+    if expects_findings(case.page):
+        found = {(file.name, row, name) for file in case.files for row, _, name in file.expected()}
+        assert seen.cat_warnings == {(path, row) for path, row, name in found if name == "cat-mixed-scales"}
 
 
 @pytest.mark.parametrize("case", RULES + SEMANTICS, ids=lambda case: case.id)
