@@ -89,7 +89,8 @@ class StandardLibrary(BuiltinCalls):
             case "dataclasses":
                 return self.dataclass_function(function, arguments, state)
             case "inspect" if function in INSPECTED and first is not None:
-                return choice([(guard, self._is_instance(v, INSPECTED[function], state)) for guard, v in options_of(first)])
+                kinds = INSPECTED[function]
+                return choice([(guard, self._is_instance(v, kinds, state)) for guard, v in options_of(first)])
             case "itertools" | "itertools.chain":
                 return self._itertools(function, arguments, node, state)
             case "functools":
