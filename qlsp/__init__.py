@@ -38,18 +38,21 @@ def check_source(text: str, path: str = "source.py", config: Config | None = Non
 def check_paths(paths: Sequence[str], configs: Configs | None = None) -> list[Diagnostic]:
     """The findings in files and folders, each judged by the configuration file nearest to it (or by ``configs``).
 
-    Folders are searched as ``qlsp check`` does. A path that does not exist raises ``FileNotFoundError``, a broken
-    configuration ``qlsp.config.ConfigError``; a file that cannot be read is a QL001 finding.
+    Folders are searched as ``qlsp check`` does, and files of the project that use those are in view. A path that does
+    not exist raises ``FileNotFoundError``, a broken configuration ``qlsp.config.ConfigError``; a file that cannot be
+    read is a QL001 finding.
     """
     from qlsp.config import Resolver
     from qlsp.discover import collect
     from qlsp.engine import check, validate
+    from qlsp.importers import ImportIndex
 
     resolver = Resolver(check=validate) if configs is None else configs
     files = collect(list(paths), resolver)
     if files.failed:
         raise FileNotFoundError("; ".join(files.complaints))
-    return list(check(files.paths, resolver, named=files.named).diagnostics)
+    importers = ImportIndex().around(files.paths, resolver)
+    return list(check(files.paths, resolver, named=files.named, importers=importers).diagnostics)
 
 
 def fix_source(text: str, path: str = "source.py", config: Config | None = None, unsafe: bool = False) -> Fixed:

@@ -563,8 +563,12 @@ def excluded(config: Config, path: str) -> bool:
     Folders above do not count: a search from the top down has left out what they exclude, and a folder that
     the user names is searched wherever it is.
     """
-    relative = _relative(path, config.root)
-    return any(_names(config, pattern, relative) for pattern in (*config.exclude, *config.extend_exclude))
+    patterns = (*config.exclude, *config.extend_exclude)
+    if any("/" in pattern.rstrip("/") for pattern in patterns):
+        relative = _relative(path, config.root)
+    else:
+        relative = os.path.basename(path)
+    return any(_names(config, pattern, relative) for pattern in patterns)
 
 
 def path_matches(config: Config, path: str, pattern: str) -> bool:

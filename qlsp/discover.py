@@ -33,7 +33,7 @@ def collect(named: Iterable[str], configs: Configs) -> Collection:
     seen: set[str] = set()
     for path in named:
         if os.path.isdir(path):
-            files = list(_walk(path, configs, found))
+            files = list(walk(path, configs, found))
             if not files and not found.failed:
                 found.complaints.append(f"{path}: no Python files")
         elif os.path.lexists(path):
@@ -50,7 +50,7 @@ def collect(named: Iterable[str], configs: Configs) -> Collection:
     return found
 
 
-def _walk(folder: str, configs: Configs, found: Collection) -> Iterator[str]:
+def walk(folder: str, configs: Configs, found: Collection) -> Iterator[str]:
     """Regular Python files and notebooks below a folder, sorted. Links to folders are not followed: no loop occurs."""
 
     def unreadable(error: OSError) -> None:
@@ -82,6 +82,7 @@ class GitIgnores:
     def __init__(self, folder: str) -> None:
         self._start = os.path.realpath(folder)
         self._patterns: dict[str, list[_Pattern]] = {}
+        self._above: dict[str, list[tuple[str, list[_Pattern]]]] = {}
         self._root = self._start
         self._off = False
         above = self._start
@@ -100,18 +101,25 @@ class GitIgnores:
         if self._off:
             return False
         parent, name = os.path.split(path)
-        return self._ignores(os.path.join(os.path.realpath(parent), name), folder)
+        if parent not in self._above:
+            self._above[parent] = self._counting_in(os.path.realpath(parent))
+        return _ignored(name, folder, self._above[parent])
 
     def _ignores(self, path: str, folder: bool) -> bool:
-        above = os.path.dirname(path)
+        parent, name = os.path.split(path)
+        return _ignored(name, folder, self._counting_in(parent))
+
+    def _counting_in(self, folder: str) -> list[tuple[str, list[_Pattern]]]:
+        """The patterns that count in a folder, nearest first, with the way to it from the folder of their file."""
+        found = []
+        above, way = folder, ""
         while True:
-            relative = os.path.relpath(path, above).replace(os.sep, "/")
-            for pattern in reversed(self._patterns_of(above)):
-                if pattern.regex.fullmatch(relative) and (folder or not pattern.folders_only):
-                    return not pattern.negated
+            if patterns := self._patterns_of(above):
+                found.append((way, patterns))
             if above == self._root or os.path.dirname(above) == above:
-                return False
-            above = os.path.dirname(above)
+                return found
+            above, last = os.path.split(above)
+            way = f"{last}/{way}"
 
     def _patterns_of(self, folder: str) -> list[_Pattern]:
         if folder not in self._patterns:
@@ -120,6 +128,14 @@ class GitIgnores:
                 lines = [*_lines(os.path.join(folder, ".git", "info", "exclude")), *lines]
             self._patterns[folder] = [found for line in lines if (found := _pattern(line)) is not None]
         return self._patterns[folder]
+
+
+def _ignored(name: str, folder: bool, counting: Iterable[tuple[str, list[_Pattern]]]) -> bool:
+    for way, patterns in counting:
+        for pattern in reversed(patterns):
+            if (folder or not pattern.folders_only) and pattern.regex.fullmatch(way + name):
+                return not pattern.negated
+    return False
 
 
 @dataclass(frozen=True, slots=True)

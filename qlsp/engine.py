@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress as suppress_errors
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +36,8 @@ from qlsp.config import (
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Message, NoFix, Related, Severity, Suppressed
 from qlsp.environment import site_packages
 from qlsp.identity import Identity
+from qlsp.importers import Importers
+from qlsp.layout import source_folders
 from qlsp.notebook import rewritten
 from qlsp.project import Project
 from qlsp.qmap import MapRoot, TensorAt, map_root, tensors
@@ -82,12 +85,19 @@ class Analysis:
     crashes: dict[str, str] = field(default_factory=dict)
     views: list[ModuleView] = field(default_factory=list)
     complete: bool = False
+    importers: Importers = Importers()
 
     def finish(self) -> None:
         """Add the classes that no root reaches; most runs need not know of them."""
         if not self.complete:
             self.complete = True
             self.run(unreached(self.views))
+
+    def read_users(self) -> None:
+        """Read all files that use those of the run: what a fix changes must suit them as well."""
+        for path in self.importers.leads:
+            with suppress_errors(SourceError):
+                self.project.load(path)
 
     def run(self, runs: Iterable[Run]) -> None:
         """Analyse roots; a crash becomes a finding and the others go on."""
@@ -127,13 +137,15 @@ def check(
     named: Collection[str] = (),
     statistics: bool = False,
     baseline: Baseline | None = None,
+    importers: Importers | None = None,
 ) -> CheckResult:
     """Check files; findings are judged by the configuration of the file they are in, models by that of the file
     that shows them in use. ``texts`` gives the content of files that are not (or not yet) on disk; ``named`` are the
     files that the user named one by one: their syntax is checked even if nothing in them is about
-    quantization. ``statistics`` also counts what was decided, which takes about as long again. What the
+    quantization. ``importers`` are the files that use them: models in those are judged too, for what they show in the
+    files of the run. ``statistics`` also counts what was decided, which takes about as long again. What the
     ``baseline`` knows is hidden."""
-    analysis = analyze(paths, configs, texts)
+    analysis = analyze(paths, configs, texts, importers)
     findings, crashed = _run_rules(analysis, configs)
     wanted = set(paths)
     findings = [found for found in findings if found.diagnostic.place.path in wanted]
@@ -155,10 +167,13 @@ def check(
     flagged = [*ordered, *(each.diagnostic for each in hidden)]
     if statistics:
         analysis.finish()
-    modules = analysis.modules if statistics else {}
+    modules = {path: module for path, module in analysis.modules.items() if path in wanted} if statistics else {}
     replaced = overridden(analysis.views) if statistics else set()
     collected = collect(modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER, replaced)
-    collected = replace(collected, parsed=len(analysis.modules))
+    around = analysis.importers
+    collected = replace(
+        collected, parsed=len(analysis.modules), importers=len(around.paths), partial=around.partial
+    )
     return CheckResult(tuple(ordered), sources, collected, crashed or broken, analysis, tuple(hidden), stale)
 
 
@@ -218,7 +233,7 @@ def _without_ignored(
     files = {
         path: suppress.read(module.syntax.source, rules)
         for path, module in analysis.loaded.items()
-        if suppress.mentions(module.syntax.source)
+        if path not in analysis.importers.paths and suppress.mentions(module.syntax.source)
     }
     if not files:
         return list(diagnostics), []
@@ -310,11 +325,13 @@ def _with_fixes(analysis: Analysis, findings: Sequence[_Found]) -> tuple[list[Di
         fixes: tuple[Fix, ...] = ()
         if rule is not None and rule.fix is not None and context is not None and finding is not None:
             if everywhere is None:
+                analysis.read_users()
                 analysis.finish()
                 everywhere = tuple(analysis.facts)
             context = replace(context, everywhere=everywhere)
             try:
-                fixes = tuple(sorted(rule.fix(context, finding), key=lambda fix: _ORDER[fix.applicability]))
+                offered = (_in_part(fix) if analysis.importers.partial else fix for fix in rule.fix(context, finding))
+                fixes = tuple(sorted(offered, key=lambda fix: _ORDER[fix.applicability]))
             except NoFix:
                 pass
             except Exception as error:
@@ -323,13 +340,28 @@ def _with_fixes(analysis: Analysis, findings: Sequence[_Found]) -> tuple[list[Di
     return [*result, *crashes], bool(crashes)
 
 
+def _in_part(fix: Fix) -> Fix:
+    """A fix where not every file is in view that uses the code: nobody knows that it is right in all of them."""
+    if fix.applicability is not Applicability.SAFE:
+        return fix
+    return replace(fix, applicability=Applicability.UNSAFE, reason=Message.of("fix-importers-unread"))
+
+
 _ORDER = {Applicability.SAFE: 0, Applicability.UNSAFE: 1, Applicability.DISPLAY: 2}
 
 
-def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | None = None) -> Analysis:
-    """Read the files and interpret every root in them."""
-    project = Project(lambda path: configs.of(path).src, texts, lambda path: site_packages(configs.of(path)))
-    analysis = Analysis(project)
+def analyze(
+    paths: Sequence[str],
+    configs: Configs,
+    texts: Mapping[str, str] | None = None,
+    importers: Importers | None = None,
+) -> Analysis:
+    """Read the files, and those that use them, and interpret every root in them."""
+    project = Project(
+        lambda path: source_folders(path, configs.of(path)), texts, lambda path: site_packages(configs.of(path))
+    )
+    around = importers or Importers()
+    analysis = Analysis(project, importers=around)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     loaded = analysis.loaded
     for path in paths:
@@ -337,13 +369,21 @@ def analyze(paths: Sequence[str], configs: Configs, texts: Mapping[str, str] | N
             loaded[path] = project.load(path)
         except SourceError as error:
             analysis.unreadable[path] = str(error)
+    for path in around.paths:
+        with suppress_errors(SourceError):
+            loaded.setdefault(path, project.load(path))
     views = analysis.views
     backends = [_backend(config) for config in _distinct(configs, loaded)]
-    for path, leads in relevant(loaded, backends, project.find).items():
+    chosen = relevant(loaded, backends, project.find, project.locate)
+    for path, names in around.quantizing.items():
+        if path in loaded:
+            chosen[path] = chosen.get(path, frozenset()) | names
+    for path, leads in chosen.items():
         module = analysis.modules[path] = loaded[path]
         config = configs.of(path)
         settings = Settings(_workflow(config), _mode(config), config.roots)
-        view = _guarded(analysis, path, partial(look, Interpreter(project, _backend(config)), module, leads, settings))
+        machine, uses = Interpreter(project, _backend(config)), around.leads if path in around.paths else None
+        view = _guarded(analysis, path, partial(look, machine, module, leads, settings, uses))
         if view is not None:
             views.append(view)
             analysis.scripts.append(view.machine.script)
@@ -461,6 +501,8 @@ def _found(analysis: Analysis, rule: Rule, context: RuleContext, finding: Findin
     way there, and has no fix."""
     diagnostic = _diagnostic(analysis, rule, finding)
     own = context.facts.context.span.path
+    if context.script is None and not analysis.project.installed(own):
+        diagnostic = replace(diagnostic, related=(*diagnostic.related, *_way(analysis, context, finding)))
     if not analysis.project.installed(diagnostic.place.path) or analysis.project.installed(own):
         return _Found(diagnostic, rule, context, finding)
     call = context.facts.op_calls.get(finding.subject) if isinstance(finding.subject, tuple) else None
@@ -473,6 +515,21 @@ def _found(analysis: Analysis, rule: Rule, context: RuleContext, finding: Findin
     note = Related(Message.of("found-in-package", module=where, way=way), diagnostic.place)
     place = analysis.place(users[-1] if users else context.facts.context.span)
     return _Found(replace(diagnostic, place=place, related=(note, *diagnostic.related)))
+
+
+def _way(analysis: Analysis, context: RuleContext, finding: Finding) -> Iterator[Related]:
+    """Where the model of a finding in another file is used: the root, and the calls that lead to the finding."""
+    used = context.facts.context
+    where = used.prepared or used.span
+    if finding.span.path in (used.span.path, where.path):
+        return
+    match finding.subject:
+        case (SpanId(), tuple(path)):
+            calls = [analysis.enclosing(span) for span, _ in path if isinstance(span, SpanId)]
+        case _:
+            calls = []
+    way = " > ".join([*calls, analysis.enclosing(finding.span)])
+    yield Related(Message.of("judged-in-root", root=used.root, way=way), analysis.place(where))
 
 
 def _diagnostic(analysis: Analysis, rule: Rule, finding: Finding) -> Diagnostic:
@@ -507,7 +564,7 @@ def _file_problems(analysis: Analysis, configs: Configs, named: Collection[str])
         message = Message.of("unreadable-file", error=error)
         found.append(Diagnostic(meta.code, meta.name, message, meta.severity, Place(path, Span(0, 0))))
     for path, module in analysis.loaded.items():
-        if path not in analysis.modules and path not in named:
+        if path in analysis.importers.paths or (path not in analysis.modules and path not in named):
             continue
         for problem in module.syntax.problems():
             message = Message.of("syntax-error", error=problem.message)

@@ -19,6 +19,7 @@ from qlsp.baseline import Baseline
 from qlsp.config import Configs, fixable
 from qlsp.diagnostics import Applicability, Diagnostic, Fix, Severity
 from qlsp.engine import CheckResult, check
+from qlsp.importers import ImportIndex
 from qlsp.notebook import rewritten, source_of
 from qlsp.rules.api import all_rules
 from qlsp.syntax.parse import parse_file
@@ -74,10 +75,11 @@ def fix_files(
     named: Collection[str] = (),
     texts: Mapping[str, str] | None = None,
     baseline: Baseline | None = None,
+    index: ImportIndex | None = None,
 ) -> Written:
     """Fix files and write them. Those with a text in ``texts`` are fixed and not written."""
     texts = dict(texts or {})
-    written = Written(fix_texts(paths, configs, texts, unsafe, named, baseline))
+    written = Written(fix_texts(paths, configs, texts, unsafe, named, baseline, index))
     sources = written.fixed.before.sources
     for path, text in written.fixed.texts.items():
         if path in texts:
@@ -98,11 +100,18 @@ def fix_texts(
     unsafe: bool = False,
     named: Collection[str] = (),
     baseline: Baseline | None = None,
+    index: ImportIndex | None = None,
 ) -> Fixed:
-    """Check and fix until nothing changes; nothing is written. What the ``baseline`` knows is left alone."""
+    """Check and fix until nothing changes; nothing is written. What the ``baseline`` knows is left alone; files that
+    ``index`` finds to use those of the run are in view, and no fix changes them."""
+
+    def checked(texts: Mapping[str, str]) -> CheckResult:
+        importers = index.around(paths, configs, texts) if index is not None else None
+        return check(paths, configs, texts, named, baseline=baseline, importers=importers)
+
     given = dict(texts or {})
     current = dict(given)
-    before = result = check(paths, configs, current, named, baseline=baseline)
+    before = result = checked(current)
     applied: list[Applied] = []
     broken: list[Applied] = []
     refused: set[tuple[object, ...]] = set()
@@ -113,7 +122,7 @@ def fix_texts(
         chosen: list[Applied] = []
         for also_unsafe in (False, True) if unsafe else (False,):
             options = choose(result.diagnostics, configs, also_unsafe)
-            options = [one for one in options if _key(one) not in refused]
+            options = [one for one in options if _key(one) not in refused and not _reaches_out(one, result)]
             chosen = chosen or [one for one in options if not one.fix.last] or options[:1]
         if not chosen:
             settled = True
@@ -123,7 +132,7 @@ def fix_texts(
         broken.extend(bad)
         if not made:
             continue
-        after = check(paths, configs, {**current, **changed}, named, baseline=baseline)
+        after = checked({**current, **changed})
         if _worse(result, after, {code for one in made for code in one.fix.reveals}):
             singly = len(made) > 1
             if not singly:
@@ -211,6 +220,11 @@ def _replace(path: Path, data: bytes, before: os.stat_result) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _reaches_out(one: Applied, result: CheckResult) -> bool:
+    """Does a fix change a file that is in view only because it uses one of the run?"""
+    return any(edit.path in result.analysis.importers.paths for edit in one.fix.edits)
 
 
 def _may(fix: Fix, unsafe: bool) -> bool:

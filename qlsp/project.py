@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from qlsp.analysis.program import LIBRARIES, ModuleModel
@@ -33,6 +34,8 @@ class Project:
         self.dependencies: dict[str, dict[str, str | None]] = {}
         self._modules: dict[str, ModuleModel | None] = {}
         self._found: dict[tuple[str, tuple[str, ...]], str | None] = {}
+        self._spelled = {os.path.abspath(path): path for path in self.texts}
+        self._tops: dict[str, str] = {}
         self._installed: set[str] = set()
         self._imported: dict[str, tuple[ModuleModel, ...]] = {}
 
@@ -43,7 +46,8 @@ class Project:
             return known
         source = source_of(path, self.texts[path]) if path in self.texts else read(path)
         self.sources[path] = source
-        name, is_package = self.module_name(path)
+        self._spelled.setdefault(os.path.abspath(path), path)
+        name, is_package = self.module_name(path, _levels(source))
         module = ModuleModel(parse_file(source), name, is_package)
         self._modules[path] = module
         return module
@@ -56,26 +60,28 @@ class Project:
         """The module of a file that was read before."""
         return self._modules.get(path)
 
-    def module_name(self, path: str) -> tuple[str, bool]:
-        """The dotted name of a file within its package, and whether it is a package itself."""
+    def module_name(self, path: str, levels: int = 0) -> tuple[str, bool]:
+        """The dotted name of a file within its package, and whether it is a package itself. Folders without an
+        ``__init__.py`` are packages as well, as far as relative imports of so many ``levels`` go up in them."""
         directory, file = os.path.split(path)
         stem = file.removesuffix(".py").removesuffix(".pyi")
         parts = [] if stem == "__init__" else [stem]
         while directory and self._exists(os.path.join(directory, "__init__.py")):
             directory, folder = os.path.split(directory)
             parts.insert(0, folder)
+        missing = levels - (len(parts) if stem == "__init__" else len(parts) - 1)
+        above = os.path.abspath(directory) if missing > 0 and levels > 1 else ""
+        for _ in range(missing if above else 0):
+            above, folder = os.path.split(above)
+            if not folder.isidentifier():
+                break
+            parts.insert(0, folder)
+            self._tops[path] = above
         return ".".join(parts) or stem, stem == "__init__"
 
     def find(self, module: str, importer: str) -> ModuleModel | None:
         """The module of this name as seen from a file."""
-        top = module.partition(".")[0]
-        if top in LIBRARIES:
-            return None
-        roots = self._roots(importer, top)
-        key = (module, roots)
-        if key not in self._found:
-            self._found[key] = self._search(module, roots)
-        path = self._found[key]
+        path = self.locate(module, importer)
         self.dependencies.setdefault(importer, {})[module] = path
         if path is None:
             return None
@@ -111,6 +117,18 @@ class Project:
             self._imported[module.path] = tuple(found.values())
         return self._imported[module.path]
 
+    def locate(self, module: str, importer: str) -> str | None:
+        """The file of a module as seen from another file; it is not read."""
+        top = module.partition(".")[0]
+        if top in LIBRARIES:
+            return None
+        roots = self._roots(importer, top)
+        key = (module, roots)
+        if key not in self._found:
+            path = self._search(module, roots)
+            self._found[key] = path and self._spelled.setdefault(os.path.abspath(path), path)
+        return self._found[key]
+
     def installed(self, path: str) -> bool:
         """Does a file that was found belong to an installed package?"""
         return any(path.startswith(folder + os.sep) for folder in self._installed)
@@ -128,7 +146,8 @@ class Project:
         if root != directory and os.path.basename(root) == "site-packages":
             package = os.path.relpath(directory, root).split(os.sep)[0]
             return (root,) if top == package else ()
-        roots.extend(folder for folder in self.src(importer) if folder not in roots)
+        more = (self._tops.get(importer), *self.src(importer), directory)
+        roots.extend(folder for folder in dict.fromkeys(more) if folder is not None and folder not in roots)
         packages = self.packages(importer)
         self._installed.update(packages)
         roots.extend(folder for folder in packages if folder not in roots)
@@ -145,3 +164,12 @@ class Project:
 
     def _exists(self, path: str) -> bool:
         return path in self.texts or os.path.isfile(path)
+
+
+_RELATIVE = re.compile(r"\bfrom[ \t]*(\.[. \t]*)")
+
+
+def _levels(source: Source) -> int:
+    """How many folders up the relative imports of a file go, its own counted."""
+    found = (match[1].count(".") for each in source.segments for match in _RELATIVE.finditer(each.text))
+    return max(found, default=0)

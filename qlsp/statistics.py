@@ -37,7 +37,8 @@ class Statistics:
     """``by_kind``: decided and found calls of a kind: concatenations (cat), stub calls (stub), operators that a
     quantized tensor meets without a kernel (op). ``undecided``: (kind, reason, place) of those not decided,
     ``decided``: (kind, place) of the others. ``classes`` are the classes with a forward, True for those that a judged
-    model runs."""
+    model runs. ``importers``: files outside of the run that were read because they use files of it; ``partial``: there
+    are more."""
 
     files: int
     parsed: int
@@ -46,6 +47,8 @@ class Statistics:
     findings: Mapping[str, int]
     decided: tuple[tuple[str, Place], ...] = ()
     classes: tuple[tuple[Place, bool], ...] = ()
+    importers: int = 0
+    partial: bool = False
 
 
 def collect(

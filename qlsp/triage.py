@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from qlsp.analysis.program import LIBRARIES, ModuleModel
 from qlsp.backends.spec import Backend
@@ -25,15 +25,21 @@ Target = Callable[[str, str], bool]
 Find = Callable[[str, str], object]
 """The module of a dotted name as seen from a file, None if there is none."""
 
+Locate = Callable[[str, str], str | None]
+"""The file of a module as seen from another file; it is not read."""
+
 WORD = re.compile(r"[^\W\d]\w*")
 
 
 def relevant(
-    loaded: Mapping[str, ModuleModel], backends: Collection[Backend], find: Find = lambda name, importer: None
+    loaded: Mapping[str, ModuleModel],
+    backends: Collection[Backend],
+    find: Find = lambda name, importer: None,
+    locate: Locate = lambda name, importer: None,
 ) -> dict[str, frozenset[str]]:
     """The files that name quantization, and those that use one of their names for it, directly or through others;
     each with its names that lead to quantization as the tables know it. ``find`` finds modules that are not loaded."""
-    files = [_File(module, _words_of(module)) for module in loaded.values()]
+    files = [_File(module, _words_of(module), locate) for module in loaded.values()]
     _follow(files, [file for file in files if file.matters], _marked, lambda name, importer: _marked(name))
     tops = {module.name.partition(".")[0] for module in loaded.values()} | LIBRARIES
     patterns = [backend.telling for backend in backends]
@@ -48,7 +54,7 @@ def relevant(
         prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
         return _marked(name) and parts[0] not in tops and any(find(prefix, importer) for prefix in prefixes)
 
-    known = [_File(file.module, file.words) for file in files if file.matters]
+    known = [_File(file.module, file.words, locate) for file in files if file.matters]
     _follow(known, known, tells, is_target)
     return {file.module.path: frozenset(file.leads) for file in known}
 
@@ -66,8 +72,11 @@ def _follow(files: Sequence[_File], pending: Sequence[_File], tells: Test, is_ta
 
 @dataclass
 class _Names:
-    """Names that lead to quantization: by module, and by every package that the module is in."""
+    """Names that lead to quantization: by the path and the last name of their module, by module, and by every package
+    that the module is in."""
 
+    at: dict[str, set[str]] = field(default_factory=dict)
+    stems: set[str] = field(default_factory=set)
     of: dict[str, set[str]] = field(default_factory=dict)
     inside: dict[str, set[str]] = field(default_factory=dict)
     every: set[str] = field(default_factory=set)
@@ -80,6 +89,8 @@ class _Names:
         known = self.of.setdefault(module.name, set())
         added = leads - known
         known |= added
+        self.at.setdefault(module.path, set()).update(leads)
+        self.stems.add(module.name.rpartition(".")[2])
         parts = module.name.split(".")
         for length in range(1, len(parts) + 1):
             self.inside.setdefault(".".join(parts[:length]), set()).update(added)
@@ -90,8 +101,9 @@ class _Names:
 class _File:
     """A file, and what is known of it so far: ``leads`` are its names that lead to quantization."""
 
-    def __init__(self, module: ModuleModel, words: frozenset[str]) -> None:
+    def __init__(self, module: ModuleModel, words: frozenset[str], locate: Locate) -> None:
         self.module = module
+        self._locate = cache(lambda name: locate(name, module.path))
         self.words = words
         self.matters = any(_marked(segment.text) for segment in module.syntax.source.segments)
         self.leads: set[str] = set()
@@ -102,12 +114,17 @@ class _File:
         aliases: dict[str, set[str]] = {}
         for name, target in self.module.imports.items():
             parent, _, last = target.rpartition(".")
-            if is_target(target, self.module.path) or last in names.of.get(parent, ()):
+            known = last in names.of.get(parent, ()) or self._has(parent, last, names)
+            if known or is_target(target, self.module.path):
                 self.leads.add(name)
             elif target in names.inside:
                 aliases[name] = names.inside[target]
+            elif last in names.stems and (path := self._locate(target)) in names.at:
+                aliases[name] = names.at[str(path)]
         for star in self.module.stars:
             self.leads |= names.of.get(star, set())
+            if star.rpartition(".")[2] in names.stems:
+                self.leads |= names.at.get(self._locate(star) or "", set())
         if any(is_target(star, self.module.path) for star in self.module.stars):
             tells = _marked
         while True:
@@ -118,6 +135,10 @@ class _File:
             self._rest = [unit for unit in self._rest if unit not in led]
             for unit in led:
                 self.leads |= unit.names
+
+    def _has(self, parent: str, name: str, names: _Names) -> bool:
+        """Does a module, which may be called otherwise from here, have a name that leads to quantization?"""
+        return bool(parent) and name in names.every and name in names.at.get(self._locate(parent) or "", ())
 
     def _is_led(self, unit: Unit, aliases: Mapping[str, set[str]], every: set[str], tells: Test) -> bool:
         text = unit.text

@@ -20,6 +20,9 @@ from qlsp.values.state import Instance, State
 from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
 from qlsp.values.workflow import Mode, Stage, Workflow
 
+LIFE_CALLS = (".prepare", ".convert", ".quantize")
+"""How a life-cycle call of a package looks."""
+
 VENDOR = re.compile(r"\w+_plugin_pytorch")
 """Packages with a front end of their own, Horizon's plugin and its renamed copies: torch's eager rules do not hold for
 a model that uses them."""
@@ -73,26 +76,64 @@ class Settings:
 
 @dataclass(slots=True)
 class View:
-    """One file of a run: its interpreter, an instance of each of its model classes, what its entries show."""
+    """One file of a run: its interpreter, an instance of each of its model classes, what its entries show.
+    ``uses`` as in ``look``: models without such a class are not judged."""
 
     machine: Interpreter
     module: ModuleModel
     models: list[tuple[ClassValue, Ref, State]]
     evidence: Evidence
     settings: Settings = Settings()
+    uses: Mapping[str, Collection[str]] | None = None
+
+    def counts(self, candidate: Candidate) -> bool:
+        """Does a class of a model, or a base of one, lead to the files of the run?"""
+        if self.uses is None:
+            return True
+        orders = map(self.machine.mro, _classes_of(self.machine, candidate))
+        bases = (each for order in orders for each in order if isinstance(each, ClassModel))
+        return any(each.name in self.uses.get(each.span.path, ()) for each in bases)
 
 
 def look(
-    machine: Interpreter, module: ModuleModel, leads: Collection[str] = (), settings: Settings | None = None
+    machine: Interpreter,
+    module: ModuleModel,
+    leads: Collection[str] = (),
+    settings: Settings | None = None,
+    uses: Mapping[str, Collection[str]] | None = None,
 ) -> View:
-    """Run the entries of a file and build its models; ``leads`` are its names that lead to quantization."""
+    """Run the entries of a file and build its models; ``leads`` are its names that lead to quantization. ``uses`` is
+    for a file that only uses those of the run: names by path that lead to them. What does not is left out, but for
+    what it says about models of others."""
     evidence = Evidence()
     machine.script.path = module.path
     machine.script.vendor = _uses_vendor(machine, module)
     machine.script.names = name_uses(module, machine.backend.moved)
     functions, classes = _definitions(machine, module)
+    if uses is not None:
+        functions, classes = _using(machine, module, functions, classes, uses.get(module.path, ()))
     _entries(machine, module, functions, classes, leads, evidence)
-    return View(machine, module, _models(machine, classes), evidence, settings or Settings())
+    return View(machine, module, _models(machine, classes), evidence, settings or Settings(), uses)
+
+
+def _using(
+    machine: Interpreter,
+    module: ModuleModel,
+    functions: list[FunctionValue],
+    classes: list[ClassValue],
+    names: Collection[str],
+) -> tuple[list[FunctionValue], list[ClassValue]]:
+    """The functions and classes of these names, and those with life-cycle calls."""
+    calls = machine.backend.lifecycle_calls
+    moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
+    words = (*LIFE_CALLS, *moving)
+
+    def counts(name: str, text: str) -> bool:
+        return name in names or any(word in text for word in words)
+
+    models = [machine.functions[each.span] for each in functions]
+    chosen = [each for each, model in zip(functions, models, strict=True) if counts(model.name, model.unit.text)]
+    return chosen, [each for each in classes if counts(machine.class_model(each).name, _class_text(machine, each))]
 
 
 Run = tuple[str, Callable[[], Facts]]
@@ -121,6 +162,7 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
     for view in views:
         candidates, view.evidence.candidates = view.evidence.candidates, []
         counts: dict[object, int] = {}
+        candidates = list(filter(view.counts, candidates))
         view.evidence.judged.extend(candidates)
         for candidate in candidates:
             key = (candidate.cls, candidate.workflow)

@@ -28,6 +28,7 @@ from qlsp.config import Resolver, selected
 from qlsp.diagnostics import Diagnostic, Message, Severity
 from qlsp.discover import Collection, collect
 from qlsp.engine import CheckResult
+from qlsp.importers import ImportIndex
 from qlsp.notebook import decode
 from qlsp.report import changes, full
 from qlsp.report.findings import Findings, RuleText
@@ -88,6 +89,7 @@ class _Run:
     paths: list[str] = field(default_factory=list)
     unreadable: list[Diagnostic] = field(default_factory=list)
     baseline: Baseline | None = None
+    index: ImportIndex = field(default_factory=ImportIndex)
 
     def read(self) -> None:
         """Find the files, and read standard input and the baseline."""
@@ -128,17 +130,17 @@ class _Run:
     def check(self, texts: Mapping[str, str] | None = None) -> CheckResult:
         """Check all files, standard input as it was read or as ``texts`` says."""
         given = self.texts if texts is None else texts
-        return engine.check(
-            self.paths, self.configs, given, self.named, self.arguments.statistics, baseline=self.baseline
-        )
+        importers = self.index.around(self.paths, self.configs, given)
+        statistics = self.arguments.statistics
+        return engine.check(self.paths, self.configs, given, self.named, statistics, self.baseline, importers)
 
     def fix(self) -> tuple[CheckResult, bool]:
         """Apply fixes, or show them as a diff. The result is that of the fixed files; True if any file changes."""
         arguments, configs, texts, unsafe = self.arguments, self.configs, self.texts, self.arguments.unsafe_fixes
         if arguments.diff:
-            fixed = fixing.fix_texts(self.paths, configs, texts, unsafe, self.named, self.baseline)
+            fixed = fixing.fix_texts(self.paths, configs, texts, unsafe, self.named, self.baseline, self.index)
         else:
-            written = fixing.fix_files(self.paths, configs, unsafe, self.named, texts, self.baseline)
+            written = fixing.fix_files(self.paths, configs, unsafe, self.named, texts, self.baseline, self.index)
             fixed = written.fixed
         sources, result = fixed.before.sources, fixed.after
         if arguments.diff:

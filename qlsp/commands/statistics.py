@@ -18,6 +18,9 @@ def statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
     """How much was decided, why the rest was not, and which findings carry a fix."""
     statistics = result.statistics
     yield f"files: {statistics.files} checked, {statistics.parsed} parsed"
+    if statistics.importers or statistics.partial:
+        more = ", gave up: the project has more than are read" if statistics.partial else ""
+        yield f"importers: {statistics.importers} read{more}"
     for kind, (decided, found) in statistics.by_kind.items():
         yield f"{kind}: {decided} of {found} decided"
     yield from _undecided_lines(statistics, Locator(result.sources), every_place)

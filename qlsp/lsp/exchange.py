@@ -37,10 +37,12 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Check every open document. Jobs are numbered; a newer one makes older answers worthless."""
+    """Check every open document. Jobs are numbered; a newer one makes older answers worthless. ``disk`` is a number of
+    the state of the disk: while it stays the same, only open documents have changed."""
 
     number: int
     files: tuple[OpenFile, ...]
+    disk: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class FixAll:
     number: int
     files: tuple[OpenFile, ...]
     path: str
+    disk: int = 0
 
 
 @dataclass(frozen=True, slots=True)

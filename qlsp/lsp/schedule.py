@@ -72,6 +72,7 @@ class Schedule:
         self._analysed: dict[str, Analysed] = {}
         self._edited: set[str] = set()
         self._wanted = 0
+        self._disk = 0
         self._done = 0
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
@@ -88,9 +89,10 @@ class Schedule:
 
     def put(self, uri: str, file: OpenFile) -> None:
         """A document was opened or changed."""
+        opened = uri not in self.documents
         self.documents[uri] = Document.of(uri, file)
         self._edited.add(uri)
-        self.recheck()
+        self._again(disk=opened)
 
     def remove(self, uri: str) -> None:
         """A document was closed."""
@@ -105,7 +107,11 @@ class Schedule:
         self.recheck()
 
     def recheck(self) -> None:
-        """Something changed: earlier answers are worthless."""
+        """Something changed, maybe on disk: earlier answers are worthless."""
+        self._again(disk=True)
+
+    def _again(self, disk: bool) -> None:
+        self._disk += disk
         self._wanted += 1
         self._settled.clear()
         self._wake.set()
@@ -170,7 +176,7 @@ class Schedule:
             self._wake.clear()
             number = self._wanted
             files = tuple(document.file for document in self.documents.values())
-            checked = await self._ask(Job(number, files))
+            checked = await self._ask(Job(number, files, self._disk))
             if number == self._wanted:
                 self._finish(checked if isinstance(checked, Checked) else None)
 
@@ -180,7 +186,7 @@ class Schedule:
         if document is None:
             return ()
         files = tuple(each.file for each in self.documents.values())
-        answer = await self._ask(FixAll(next(self._numbers), files, document.file.path))
+        answer = await self._ask(FixAll(next(self._numbers), files, document.file.path, self._disk))
         return answer.edits if isinstance(answer, FixedAll) else ()
 
     async def _ask(self, job: Job | FixAll) -> Checked | FixedAll | None:

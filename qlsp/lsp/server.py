@@ -23,7 +23,7 @@ from qlsp.lsp.exchange import OpenFile, Settings
 from qlsp.lsp.schedule import Analysed, Document, Schedule
 
 LANGUAGES = ("python", "")
-WATCHED = ("**/*.py", "**/pyproject.toml", "**/qlsp.toml")
+WATCHED = ("**/*.py", "**/*.ipynb", "**/pyproject.toml", "**/qlsp.toml")
 SETTINGS_WAIT = 2.0
 """Seconds that the first analysis waits for the client's settings."""
 CONTENT_MODIFIED = -32801

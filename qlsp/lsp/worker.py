@@ -17,6 +17,7 @@ from qlsp.config import Config, ConfigError, Configs, Resolver, excluded
 from qlsp.diagnostics import Diagnostic
 from qlsp.engine import CheckResult, check, pieces, tensors_in, validate
 from qlsp.fixing import Applied, choose
+from qlsp.importers import ImportIndex
 from qlsp.lsp.exchange import (
     LENGTH,
     Checked,
@@ -149,13 +150,14 @@ class Worker:
         self._superseded = superseded
         self._shown: dict[str, Shown] = {}
         self._configs: dict[str, Config] = {}
+        self._index = ImportIndex()
 
     def run(self, job: Job) -> None:
         """Send the findings of a job; then, if nothing newer waits, what hovering needs."""
         paths = {file.path for file in job.files}
         self._shown = {path: shown for path, shown in self._shown.items() if path in paths}
         configs = OpenConfigs(job.files, self._configs)
-        result = self._check(job.files, configs)
+        result = self._check(job.files, configs, job.disk)
         files = tuple(self._answer(file, result, configs) for file in job.files)
         sources = result.sources if result is not None else {}
         elsewhere = _places(finding for file in files for finding in file.findings)
@@ -170,26 +172,27 @@ class Worker:
         files, path = request.files, request.path
         original = text = next(file.text for file in files if file.path == path)
         for _ in range(MAX_ROUNDS):
-            result = self._check(files, OpenConfigs(files, self._configs))
+            result = self._check(files, OpenConfigs(files, self._configs), request.disk)
             chosen = _safe(result, path, OpenConfigs(files, self._configs)) if result is not None else []
             if not chosen:
                 break
             fixed = apply(text, (edit for one in chosen for edit in one.fix.edits))
             files = tuple(replace(file, text=fixed) if file.path == path else file for file in files)
-            after = self._check(files, OpenConfigs(files, self._configs))
+            after = self._check(files, OpenConfigs(files, self._configs), request.disk)
             if result is None or after is None or _damage(after, path) > _damage(result, path):
                 break
             text = fixed
         return FixedAll(request.number, tuple(edits_between(path, original, text)))
 
-    def _check(self, files: Iterable[OpenFile], configs: OpenConfigs) -> CheckResult | None:
+    def _check(self, files: Iterable[OpenFile], configs: OpenConfigs, disk: int) -> CheckResult | None:
         """The one place that lets no exception through."""
         files = tuple(files)
         texts = {file.path: file.text for file in files}
         try:
             paths = [file.path for file in files if file.settings.enable and not _left_out(file, configs)]
             named = [file.path for file in files if file.settings.show_syntax_errors]
-            return check(paths, configs, texts, named)
+            importers = self._index.around(paths, configs, texts, disk)
+            return check(paths, configs, texts, named, importers=importers)
         except Exception as error:
             traceback.print_exc()
             message = f"internal error: {type(error).__name__}: {error}; please report it"

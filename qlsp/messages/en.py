@@ -19,6 +19,8 @@ MESSAGES: dict[str, str] = {
         "The baseline knows {count} of `{rule}` on `{text}` in `{where}` of {path}, and {left} occur: `--fix` takes"
         " out what is left over."
     ),
+    "judged-in-root": "the model `{root}` here comes to it: {way}",
+    "fix-importers-unread": "not every file that uses this code was read: look at the others first",
     "found-in-package": "it happens in `{module}`, which is of an installed package: {way}",
     # unused-suppression
     "unused-suppression": "This comment ignores nothing: there is no finding of {rules} {where}.",

@@ -80,6 +80,63 @@ async def test_refresh_when_another_file_changes_the_findings(connect: Connect, 
     assert await buffer.diagnostics() == []
 
 
+BLOCK = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        return torch.cat([self.a(x), self.b(x)], 1)
+"""
+ROOT_OF_BLOCK = """\
+from torch.ao.quantization import QuantWrapper, get_default_qconfig, prepare
+from block import Block
+
+model = QuantWrapper(Block()).eval()
+model.qconfig = get_default_qconfig("x86")
+prepared = prepare(model)
+"""
+
+
+@pytest.mark.parametrize("profile", ["vscode-new", "neovim"])
+async def test_a_block_alone_is_judged_through_files_that_are_not_open(
+    connect: Connect, tmp_path: Path, profile: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    main = tmp_path / "main.py"
+    editor = await connect(profile)
+    await editor.start(tmp_path)
+    buffer = editor.open(tmp_path / "block.py", BLOCK)
+    assert await buffer.diagnostics() == []
+
+    async def shown(change: types.FileChangeType, count: int) -> None:
+        event = types.DidChangeWatchedFilesParams([types.FileEvent(main.as_uri(), change)])
+        editor.client.workspace_did_change_watched_files(event)
+        await buffer.diagnostics()
+        if editor.pulls:
+            assert len(await buffer.diagnostics()) == count
+        else:
+            await until(lambda: len(editor.pushes[buffer.uri, buffer.version]) == count)
+
+    main.write_text(ROOT_OF_BLOCK)
+    await shown(types.FileChangeType.Created, 1)
+    buffer.type(BLOCK + "# more\n")
+    assert len(await buffer.diagnostics()) == 1
+    main.unlink()
+    await shown(types.FileChangeType.Deleted, 0)
+    opened = editor.open(main, ROOT_OF_BLOCK)
+    await opened.diagnostics()
+    await shown(types.FileChangeType.Created, 1)
+    opened.type("model = None\n")
+    await opened.diagnostics()
+    await shown(types.FileChangeType.Changed, 0)
+
+
 async def test_workspace_pull_answers(connect: Connect, tmp_path: Path) -> None:
     editor = await connect("vscode-new")
     await editor.start(tmp_path)

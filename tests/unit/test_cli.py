@@ -19,6 +19,7 @@ from qlsp.commands.inspect import split_target
 from qlsp.config import Config, Configs
 from qlsp.diagnostics import Diagnostic, Message, Severity
 from qlsp.engine import Analysis, CheckResult
+from qlsp.importers import Importers
 from qlsp.project import Project
 from qlsp.qmap import MapInput, MapRoot, MapSite
 from qlsp.rules.api import all_rules
@@ -64,6 +65,7 @@ class FakeEngine:
         named: Collection[str] = (),
         statistics: bool = False,
         baseline: Baseline | None = None,
+        importers: Importers | None = None,
     ) -> CheckResult:
         self.paths, self.configs, self.texts = list(paths), configs, dict(texts or {})
         message = Message.of("cat-scale-from", owner="conv")
