@@ -44,6 +44,7 @@ def relevant(
     tops = {module.name.partition(".")[0] for module in loaded.values()} | LIBRARIES
     patterns = [backend.telling for backend in backends]
 
+    @cache
     def tells(text: str) -> bool:
         return any(pattern.search(text) for pattern in patterns)
 

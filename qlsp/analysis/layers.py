@@ -130,8 +130,8 @@ class Layers(Outputs):
     def _maps(self, classes: tuple[str, ...]) -> bool:
         """Does a file that names one of the classes say what convert makes of classes?"""
         named = re.compile(rf"\b(?:{'|'.join(map(re.escape, classes))})\b")
-        texts = ([unit.text for unit in module.syntax.units] for module in self.finder.modules())
-        return any(any(map(named.search, each)) and any(map(_OWN_MAPPING.search, each)) for each in texts)
+        modules = (module for module in self.finder.modules() if module.shows(_OWN_MAPPING))
+        return any(named.search(unit.text) for module in modules for unit in module.syntax.units)
 
     def _names(self, root: Ref, state: State) -> dict[int, str]:
         """The path of every instance under a root (see ``interpreter``)."""

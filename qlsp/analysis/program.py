@@ -176,6 +176,7 @@ class ModuleModel:
     name: str
     is_package: bool = False
     classes: dict[SpanId, ClassModel] = field(default_factory=dict)
+    _shown: dict[re.Pattern[str], bool] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -211,6 +212,11 @@ class ModuleModel:
         return [binding.target for binding in self._bindings]
 
     @cached_property
+    def packages(self) -> frozenset[str]:
+        """The top-level packages that some import names."""
+        return frozenset(target.partition(".")[0] for target in self.imported)
+
+    @cached_property
     def _bindings(self) -> list[_Binding]:
         found = []
         for unit in self.syntax.units:
@@ -226,6 +232,12 @@ class ModuleModel:
         """The top-level statements that may change objects of others, in order."""
         found = ((unit, _enrolment_words(unit)) for unit in self.syntax.units)
         return [Enrolment(unit, words) for unit, words in found if words]
+
+    def shows(self, pattern: re.Pattern[str]) -> bool:
+        """Does the text of some chunk match? The answer is kept."""
+        if pattern not in self._shown:
+            self._shown[pattern] = any(pattern.search(unit.text) for unit in self.syntax.units)
+        return self._shown[pattern]
 
     def class_of(self, unit: Unit) -> ClassModel | None:
         """The class a top-level unit defines."""

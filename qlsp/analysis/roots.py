@@ -109,10 +109,11 @@ def look(
     machine.script.path = module.path
     machine.script.vendor = _uses_vendor(machine, module)
     machine.script.names = name_uses(module, machine.backend.moved)
-    functions, classes = _definitions(machine, module)
+    matters = _matters(machine, module, leads)
+    functions, classes = _definitions(machine, module, matters)
     if uses is not None:
         functions, classes = _using(machine, module, functions, classes, uses.get(module.path, ()))
-    _entries(machine, module, functions, classes, leads, evidence)
+    _entries(machine, module, functions, classes, matters, evidence)
     return View(machine, module, _models(machine, classes), evidence, settings or Settings(), uses)
 
 
@@ -158,7 +159,7 @@ def unreached(views: Sequence[View]) -> Iterator[Run]:
 
 
 def _runs(views: Sequence[View]) -> Iterator[Run]:
-    tying = any(SETS_OBSERVER.search(u.text) for view in views for u in view.module.syntax.units)
+    tying = any(view.module.shows(SETS_OBSERVER) for view in views)
     for view in views:
         candidates, view.evidence.candidates = view.evidence.candidates, []
         counts: dict[object, int] = {}
@@ -225,7 +226,8 @@ def _qconfig_modes(machine: Interpreter, candidate: Candidate) -> set[Mode]:
 
 
 def _uses_vendor(machine: Interpreter, module: ModuleModel) -> bool:
-    names = map(machine.backend.canonical, module.imported)
+    backend = machine.backend
+    names = map(backend.canonical, module.imported) if backend.renames else module.packages
     return any(VENDOR.fullmatch(name.partition(".")[0]) for name in names)
 
 
@@ -259,10 +261,23 @@ def _class_name(cls: ClassValue | Symbol) -> str:
     return cls.name.rpartition(".")[2]
 
 
-def _definitions(machine: Interpreter, module: ModuleModel) -> tuple[list[FunctionValue], list[ClassValue]]:
+Test = Callable[[str], bool]
+"""May code with this text come to quantization?"""
+
+DEFINES = re.compile(r"\b(?:def|class)\b")
+
+
+def _definitions(
+    machine: Interpreter, module: ModuleModel, matters: Test
+) -> tuple[list[FunctionValue], list[ClassValue]]:
+    """The functions that matter, and all classes; nothing else is parsed."""
     functions: list[FunctionValue] = []
     classes: list[ClassValue] = []
     for unit in module.syntax.units:
+        if unit.kind == "function" and not matters(unit.text):
+            continue
+        if unit.kind == "statement" and not DEFINES.search(unit.text):
+            continue
         try:
             nodes = list(definitions(unit.node))
         except ChunkError:
@@ -272,7 +287,7 @@ def _definitions(machine: Interpreter, module: ModuleModel) -> tuple[list[Functi
                 continue
             name = node.name.value
             value = machine.definition_value(module, unit, node, name)
-            if isinstance(value, FunctionValue):
+            if isinstance(value, FunctionValue) and matters(unit.text):
                 functions.append(value)
             elif isinstance(value, ClassValue):
                 classes.extend(_with_nested(machine, value))
@@ -283,6 +298,8 @@ def _with_nested(machine: Interpreter, cls: ClassValue) -> list[ClassValue]:
     """A class and the classes defined in its body."""
     model = machine.class_model(cls)
     found = [cls]
+    if not any(unit.kind == "class" for unit in model.members or (model.unit,)):
+        return found
     for statement, unit in model.body:
         if isinstance(statement, cst.ClassDef):
             inner = machine.class_value(model.module.class_model(statement, unit, model.closure))
@@ -295,16 +312,14 @@ def _entries(
     module: ModuleModel,
     functions: list[FunctionValue],
     classes: list[ClassValue],
-    leads: Collection[str],
+    matters: Test,
     evidence: Evidence,
 ) -> None:
     """Run the script, every function, and every class that is no model; keep the models they build."""
-    matters = _matters(machine, module, leads)
     if any(unit.kind == "statement" and not is_import(unit) and matters(unit.text) for unit in module.syntax.units):
         _keep(machine, machine.run_script(module), evidence)
     for function in functions:
-        if matters(machine.functions[function.span].unit.text):
-            _keep(machine, machine.run_function(function), evidence)
+        _keep(machine, machine.run_function(function), evidence)
     for cls in classes:
         if not machine.is_model_class(cls) and matters(_class_text(machine, cls)):
             _keep(machine, machine.run_methods(cls, matters), evidence)
@@ -314,7 +329,7 @@ def _entries(
             machine.run_own_methods(cls, moving)
 
 
-def _matters(machine: Interpreter, module: ModuleModel, leads: Collection[str]) -> Callable[[str], bool]:
+def _matters(machine: Interpreter, module: ModuleModel, leads: Collection[str]) -> Test:
     """A test of the text of a function: without it, it builds no model of interest and moves none through its life."""
     calls = machine.backend.lifecycle_calls
     moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 
 import libcst as cst
 
@@ -21,8 +22,10 @@ def sites(
     function without a quantized kernel; ``quantizing`` are calls that the interpreter knows as stub calls
     although their spelling does not show it."""
     stubs = _stub_names(module, backend)
+    words = _words(module, backend, stubs)
+    known = {span.unit for span in quantizing if span.path == module.path}
     modelling = {id(part) for unit in module.syntax.units if _has_forward(unit) for part in (unit, *unit.members)}
-    for unit in _parsed(module):
+    for unit in _parsed(module, lambda unit: unit.index in known or words.search(unit.text) is not None):
         for inner in walk(unit.node):
             if not isinstance(inner, cst.Call):
                 continue
@@ -41,10 +44,19 @@ def _has_forward(unit: Unit) -> bool:
     return any(member.name == "forward" for member in unit.members)
 
 
-def _parsed(module: ModuleModel) -> Iterator[Unit]:
-    """The chunks that parse, classes by their members."""
+def _words(module: ModuleModel, backend: Backend, stubs: Collection[str]) -> re.Pattern[str]:
+    """A chunk without a match holds no call that counts by its spelling."""
+    counted = {n for n, row in backend.functions.items() if row.role is Role.CAT or row.raises is not None}
+    joins = {name for name, row in backend.functionals.items() if row.role is Role.CAT}
+    names = {name for name, target in module.imports.items() if backend.canonical(target) in counted}
+    names |= {name.rpartition(".")[2] for name in counted} | joins | set(stubs) | {"cat"}
+    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, names)))})\b")
+
+
+def _parsed(module: ModuleModel, wanted: Callable[[Unit], bool]) -> Iterator[Unit]:
+    """The chunks that are wanted and parse, classes by their members."""
     for unit in module.syntax.all_units.values():
-        if unit.members:
+        if unit.members or not wanted(unit):
             continue
         try:
             parsed = unit.node is not None
@@ -83,9 +95,8 @@ def _qualified(module: ModuleModel, backend: Backend, name: str) -> str:
 def _stub_names(module: ModuleModel, backend: Backend) -> frozenset[str]:
     """Attributes that some constructor of the file sets to a QuantStub, as far as the text shows."""
     names: set[str] = set()
-    for unit in _parsed(module):
-        if "Stub" in unit.text and "__init__" in unit.text:
-            names.update(_assigned_stubs(module, backend, unit))
+    for unit in _parsed(module, lambda unit: "Stub" in unit.text and "__init__" in unit.text):
+        names.update(_assigned_stubs(module, backend, unit))
     return frozenset(names)
 
 

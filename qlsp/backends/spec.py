@@ -234,9 +234,15 @@ class Backend:
     def canonical(self, name: str) -> str:
         """The canonical spelling of a qualified name: ``torch.quantization.QuantStub`` is
         ``torch.ao.quantization.QuantStub``."""
-        if self._renames:
-            name = _replaced(name, self._renames) or name
-        return _replaced(name, self._prefixes) or name
+        if name not in self._canonical:
+            meant = (_replaced(name, self._renames) or name) if self._renames else name
+            self._canonical[name] = _replaced(meant, self._prefixes) or meant
+        return self._canonical[name]
+
+    @cached_property
+    def _canonical(self) -> dict[str, str]:
+        """The canonical spellings of the names that were asked for."""
+        return {}
 
 
 def _replaced(name: str, prefixes: Mapping[str, str]) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import libcst as cst
 
@@ -333,28 +334,28 @@ def _has_modules(view: CodeView, cls: ClassAt) -> bool:
 
 def runs_children(family: Family) -> bool:
     """Does a method of a class and its kin list the object's own children to run them? One more would run too."""
-    return any(_runs_children(method) for cls in family.everyone for method in cls.methods.values())
+    return any(_runs_children(m.unit, m.node) for cls in family.everyone for m in cls.methods.values())
 
 
-def _runs_children(method: At) -> bool:
+@lru_cache(maxsize=256)
+def _runs_children(unit: Unit, function: cst.CSTNode) -> bool:
     """A loop over the receiver's children that stands in ``forward`` or calls them, or a list of them."""
-    function = method.node
     assert isinstance(function, cst.FunctionDef)
     parameters = [*function.params.posonly_params, *function.params.params]
-    if not parameters or not _LOOPS.search(method.unit.text):
+    if not parameters or not _LOOPS.search(unit.text):
         return False
     receiver = re.escape(parameters[0].name.value)
     children = re.compile(_CHILDREN.format(receiver=receiver))
     modules = re.compile(rf"\b{receiver}\s*\.\s*(?:named_)?modules\s*\(")
     loops = 0
     for node in walk(function):
-        if isinstance(node, cst.For) and children.search(header := _loop_header(method.unit, node)):
+        if isinstance(node, cst.For) and children.search(header := _loop_header(unit, node)):
             loops += len(children.findall(header))
             if function.name.value == "forward" or _calls_target(node):
                 return True
-        elif isinstance(node, cst.For) and modules.search(_loop_header(method.unit, node)) and _calls_target(node):
+        elif isinstance(node, cst.For) and modules.search(_loop_header(unit, node)) and _calls_target(node):
             return True
-    return len(children.findall(_source(method.unit, function))) > loops
+    return len(children.findall(_source(unit, function))) > loops
 
 
 def _calls_target(loop: cst.For) -> bool:
