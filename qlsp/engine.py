@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from qlsp import baseline as baselines
 from qlsp import suppress
-from qlsp.analysis.facts import Context, Facts, ScriptFacts
+from qlsp.analysis.facts import Context, Facts, ModelStep, ScriptFacts
 from qlsp.analysis.interpreter import Interpreter
 from qlsp.analysis.program import LIBRARIES, ModuleModel
 from qlsp.analysis.roots import Run, Settings, judge, look, overridden, unreached
@@ -268,7 +268,8 @@ class _Coverage:
             if facts.context.workflow is not Workflow.NONE:
                 self.reached.update((call.span.path, call.span.unit) for call in facts.op_calls.values())
         for script in analysis.scripts:
-            self.reached.update((event.span.path, event.span.unit) for event in script.events)
+            events = (event for event in script.events if not isinstance(event, ModelStep))
+            self.reached.update((event.span.path, event.span.unit) for event in events)
 
     def judged(self, path: str, segment: int, offset: int) -> bool:
         """True outside functions and classes, and in those that a model in view runs; never in a file with a

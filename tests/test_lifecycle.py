@@ -11,12 +11,13 @@ from qlsp.analysis.facts import (
     Handover,
     LifecycleCall,
     LifeEvent,
+    ModelStep,
     QconfigAssignment,
     QconfigState,
     QconfigTarget,
 )
 from qlsp.engine import analyze
-from qlsp.values.workflow import Stage
+from qlsp.values.workflow import Mode, Stage
 
 
 def events(code: str) -> list[LifeEvent]:
@@ -38,7 +39,7 @@ def run(data):
 
 
 def test_events_of_one_run_stand_in_its_order_and_name_one_model() -> None:
-    first, prepare, convert = (e for e in events(RUN) if not isinstance(e, Handover))
+    first, prepare, convert = (e for e in events(RUN) if not isinstance(e, (Handover, ModelStep)))
     assert isinstance(first, QconfigAssignment) and first.target is QconfigTarget.MODULE and not first.cleared
     assert isinstance(prepare, LifecycleCall) and isinstance(convert, LifecycleCall)
     assert (prepare.row.stage, convert.row.stage) == (Stage.PREPARE, Stage.CONVERT)
@@ -102,3 +103,63 @@ def test_what_a_test_expects_to_fail_is_no_event() -> None:
     """
     text = "import torch.ao.quantization as tq\n" + dedent(code)
     assert analyze(["test.py"], configuration(), {"test.py": text}).scripts[0].events == []
+
+
+def steps(code: str) -> list[tuple[str, str, bool]]:
+    return [(e.kind.value, e.shown, e.looped) for e in events(code) if isinstance(e, ModelStep)]
+
+
+def test_the_steps_of_a_model_stand_in_the_order_of_the_run() -> None:
+    code = """
+    import torch
+    def train(net, batches, flag):
+        net = tq.QuantWrapper(net).train()
+        net.qconfig = tq.default_qat_qconfig
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        net = tq.prepare_qat(net)
+        for batch in batches:
+            net(batch).sum().backward()
+        net.apply(tq.disable_observer)
+        net.train(flag)
+        net.cuda()
+        net.to("cpu")
+        net.load_state_dict(torch.load("x"))
+        return tq.convert(net.eval())
+    """
+    assert list(dict.fromkeys(steps(code))) == [
+        ("train", "", False),
+        ("optimizer", "torch.optim", False),
+        ("run", "net", True),
+        ("observers off", "net", False),
+        ("mode", "net", False),
+        ("cuda", "net", False),
+        ("cpu", "net", False),
+        ("load", "net", False),
+        ("eval", "net", False),
+    ]
+
+
+def test_steps_without_a_life_cycle_are_left_out() -> None:
+    assert steps("def f(net, x):\n    net.eval()\n    return net(x)  # quantization\n") == []
+
+
+def test_what_a_model_holds_and_what_its_qconfigs_are() -> None:
+    code = """
+    import torch
+    def known():
+        net = tq.QuantWrapper(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)))
+        net.qconfig = tq.get_default_qat_qconfig("x86")
+        return tq.prepare_qat(net.train())
+    def unknown(part):
+        net = nn.Sequential(part, nn.Linear(4, 4))
+        net.qconfig = "x86"
+        return tq.prepare(net)
+    """
+    found = [e for e in events(code) if isinstance(e, LifecycleCall)]
+    assert [(e.contents.whole, e.contents.leaf, e.contents.modes) for e in found] == [
+        (True, "torch.ao.quantization.QuantWrapper", frozenset({Mode.QAT})),
+        (False, "torch.nn.Sequential", frozenset({Mode.UNKNOWN})),
+    ]
+    assert "torch.nn.BatchNorm1d" in found[0].contents.classes
+    kinds = [(e.kind.value, e.mode) for e in events(code) if isinstance(e, QconfigAssignment)]
+    assert kinds == [("qconfig", Mode.QAT), ("text", Mode.UNKNOWN)]

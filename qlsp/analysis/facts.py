@@ -334,6 +334,68 @@ class Fusable:
     parts: tuple[str, ...]
 
 
+class StepKind(str, Enum):
+    """What a script does to a model besides life-cycle calls.
+
+    ``MODE``: ``train(flag)`` with a flag that is not known. ``RUN``: its forward runs. ``OPTIMIZER``: one is built for
+    its parameters. ``LOAD``: ``load_state_dict``. ``DEVICE``: it moves to a device that is not known.
+    """
+
+    EVAL = "eval"
+    TRAIN = "train"
+    MODE = "mode"
+    RUN = "run"
+    OPTIMIZER = "optimizer"
+    LOAD = "load"
+    CUDA = "cuda"
+    CPU = "cpu"
+    DEVICE = "device"
+    OBSERVERS_OFF = "observers off"
+    OBSERVERS_ON = "observers on"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStep:
+    """A step of a model. ``members`` identify the module it is called on and every module in it, as those of a
+    life-cycle call; ``shown`` is how the code names the model. ``looped``: it stands in a loop."""
+
+    span: SpanId
+    statement: SpanId
+    kind: StepKind
+    members: frozenset[int]
+    shown: str
+    guard: Guard
+    path: CallPath
+    entry: int
+    looped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContents:
+    """What is in a model when a life-cycle call gets it: ``classes`` are the library classes of its modules (of a
+    module of the project, the one it derives from), ``leaf`` the class of the model itself if it is one of the
+    library, ``modes`` what the qconfigs of its modules are made for. ``whole`` says that every module is in view."""
+
+    classes: frozenset[str] = frozenset()
+    whole: bool = False
+    leaf: str | None = None
+    modes: frozenset[Mode] = frozenset()
+
+
+class QconfigKind(str, Enum):
+    """What is assigned as a qconfig: one of the library, None, a ``str``, a function that makes one and was not
+    called, a ``QConfigMapping``, a ``dict``, a module of the library."""
+
+    QCONFIG = "qconfig"
+    NONE = "none"
+    TEXT = "text"
+    FUNCTION = "function"
+    MAPPING = "mapping"
+    DICT = "dict"
+    PACKAGE = "package"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class LifecycleCall:
     """A life-cycle call of a script, a function or a method.
@@ -342,7 +404,7 @@ class LifecycleCall:
     of what it is a copy of. ``passed`` are the names of the arguments given (``*`` for an argument list that is
     not known). ``inplace`` is None where it is not known. ``ignored``: the call is a statement of its own.
     ``rebinds`` is the name of a parameter that the statement binds to the result although the caller keeps the
-    old model. ``fusion`` is what a fuse call fuses, as far as it is written out.
+    old model. ``fusion`` is what a fuse call fuses, as far as it is written out; ``contents`` what the model holds.
     """
 
     span: SpanId
@@ -361,6 +423,7 @@ class LifecycleCall:
     in_forward: bool = False
     rebinds: str | None = None
     fusion: Fusion | None = None
+    contents: ModelContents = ModelContents()
 
 
 class QconfigTarget(str, Enum):
@@ -375,7 +438,8 @@ class QconfigTarget(str, Enum):
 @dataclass(frozen=True, slots=True)
 class QconfigAssignment:
     """``target.qconfig = value``, or ``setattr``. ``cleared``: the value is None. ``LEAF`` is a library layer.
-    ``prepared``: the target is certainly a module that prepare has given its observers, no copy of it."""
+    ``prepared``: the target is certainly a module that prepare has given its observers, no copy of it. ``kind`` and
+    ``mode`` say what is assigned: of a QConfig, what it is made for."""
 
     span: SpanId
     target: QconfigTarget
@@ -387,6 +451,8 @@ class QconfigAssignment:
     entry: int
     in_forward: bool = False
     prepared: bool = False
+    kind: QconfigKind = QconfigKind.UNKNOWN
+    mode: Mode = Mode.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +523,7 @@ class NameUse:
     missing: NameMove | None = None
 
 
-LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | Handover
+LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | Handover | ModelStep
 
 
 @dataclass(slots=True)
@@ -486,6 +552,8 @@ __all__ = [
     "Leaf",
     "LifecycleCall",
     "Mode",
+    "ModelContents",
+    "ModelStep",
     "NameUse",
     "OpCall",
     "Operand",
@@ -493,10 +561,12 @@ __all__ = [
     "Parameter",
     "QconfigAssignment",
     "QconfigCall",
+    "QconfigKind",
     "QconfigState",
     "QconfigTarget",
     "Return",
     "ScriptFacts",
+    "StepKind",
     "Stray",
     "StrayAttribute",
     "Submodule",

@@ -84,6 +84,8 @@ class Interpreter(Fusing):
         self.pending: list[tuple[int, frozenset[SpanId]]] = []
         self.constructed: set[SpanId] = set()
         self.outside: set[int] = set()
+        self.stepped: set[int] = set()
+        self.inside_run = False
         self.loose = self.elsewhere = False
         self.fused: set[int] = set()
         self.flows = 0

@@ -241,7 +241,7 @@ class Lifecycle(Registries):
             elif isinstance(current, TupleValue):
                 queue.extend(current.items)
             elif isinstance(current, Unknown):
-                if current.symbol is not None:
+                if current.symbol is not None and not self.is_qconfig(current):
                     found.add(self._unknown_key(current.symbol))
             elif isinstance(current, Bound):
                 queue.append(current.receiver)

@@ -1,0 +1,239 @@
+"""What scripts do to models besides life-cycle calls: modes, forward runs, optimizers, checkpoints, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import libcst as cst
+
+from qlsp.analysis.facts import (
+    Handover,
+    LifecycleCall,
+    LifeEvent,
+    ModelContents,
+    ModelStep,
+    QconfigAssignment,
+    QconfigKind,
+    StepKind,
+)
+from qlsp.analysis.lifecycle import Lifecycle
+from qlsp.analysis.machine import Arguments
+from qlsp.analysis.program import ClassModel
+from qlsp.backends.spec import LifecycleRow
+from qlsp.syntax.names import dotted
+from qlsp.syntax.parse import walk
+from qlsp.values.state import DictObject, State
+from qlsp.values.value import Bound, Const, FunctionValue, Ref, Symbol, Unknown, Value, options_of
+from qlsp.values.workflow import Mode
+
+OPTIMIZERS = "torch.optim."
+MAPPINGS = tuple(
+    f"torch.ao.quantization.{name} "
+    for name in ("QConfigMapping", "get_default_qconfig_mapping", "get_default_qat_qconfig_mapping")
+)
+SWITCHES = {"disable_observer": StepKind.OBSERVERS_OFF, "enable_observer": StepKind.OBSERVERS_ON}
+LISTS_PARAMETERS = frozenset({"parameters", "named_parameters"})
+
+
+class Steps(Lifecycle):
+    """Records the steps of models, in the order of execution. ``stepped`` are the models of the running entry; while
+    one of them runs, the calls of its parts are no steps."""
+
+    stepped: set[int]
+    inside_run: bool
+
+    def begin_entry(self) -> None:
+        """No model was seen yet."""
+        super().begin_entry()
+        self.stepped = set()
+
+    def settle_entry(self) -> None:
+        """Steps of models that no life-cycle call gets and that no qconfig is given to say nothing."""
+        super().settle_entry()
+        events = self.script.events
+        start = next((i for i, event in enumerate(events) if _entry_of(event) == self.entry), len(events))
+        if not any(isinstance(event, (LifecycleCall, QconfigAssignment)) for event in events[start:]):
+            events[start:] = [event for event in events[start:] if not isinstance(event, ModelStep)]
+
+    def record_lifecycle(
+        self,
+        row: LifecycleRow,
+        model: Value,
+        arguments: Arguments,
+        node: cst.Call,
+        state: State,
+        copies: dict[int, int],
+    ) -> Value:
+        """Add to the event what the model holds."""
+        start = len(self.script.events)
+        contents = self.contents(model, state) if self._recording() else ModelContents()
+        result = super().record_lifecycle(row, model, arguments, node, state, copies)
+        recorded = self.script.events[start] if len(self.script.events) > start else None
+        if isinstance(recorded, LifecycleCall):
+            self.script.events[start] = replace(recorded, contents=contents)
+            self.stepped |= recorded.members
+        return result
+
+    def _assign_qconfig(self, target: Value, value: Value, state: State) -> None:
+        start = len(self.script.events)
+        super()._assign_qconfig(target, value, state)
+        recorded = self.script.events[start] if len(self.script.events) > start else None
+        if isinstance(recorded, QconfigAssignment):
+            kinds = {self.qconfig_kind(option, state) for _, option in options_of(value)}
+            modes = {self.qconfig_mode(option) for _, option in options_of(value)}
+            kind = kinds.pop() if len(kinds) == 1 else QconfigKind.UNKNOWN
+            mode = modes.pop() if len(modes) == 1 else Mode.UNKNOWN
+            self.script.events[start] = replace(recorded, kind=kind, mode=mode)
+            self.stepped |= recorded.members
+
+    def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """Remember what a call does to a model, then make it."""
+        if self.facts is not None or not self._recording() or self.inside_run:
+            return super().call(function, arguments, node, state)
+        self.inside_run = self._step(function, arguments, node, state) is StepKind.RUN
+        try:
+            return super().call(function, arguments, node, state)
+        finally:
+            self.inside_run = False
+
+    def _step(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> StepKind | None:
+        """Remember a step; which one it was."""
+        if isinstance(function, Symbol):
+            if not (function.name.startswith(OPTIMIZERS) and function.name.rpartition(".")[2][:1].isupper()):
+                return None
+            models = [m for model in self._parameter_owners(node, state) for m in self.members_of(model, state)]
+            return self._took(StepKind.OPTIMIZER, models, node, state)
+        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        receiver = self._receiver_model(function, name, state)
+        if receiver is not None:
+            kind = self._kind_of_method(name, arguments)
+            return self._took(kind, self.members_of(receiver, state), node, state) if kind is not None else None
+        options = [option for _, option in options_of(function)]
+        if options and all(self._is_model(option, state) for option in options):
+            members = [m for each in options for m in self.members_of(each, state)]
+            return self._took(StepKind.RUN, members, node, state)
+        return None
+
+    def _took(self, kind: StepKind, members: Iterable[int], node: cst.Call, state: State) -> StepKind:
+        known = frozenset(members)
+        if known:
+            self.stepped |= known
+            shown = dotted(node.func.value if isinstance(node.func, cst.Attribute) else node.func) or ""
+            statement, looped = self._statement(node), self.loop_depth > 0
+            self._emit(
+                ModelStep(self.span(node), statement, kind, known, shown, state.guard, self.path, self.entry, looped)
+            )
+        return kind
+
+    def _receiver_model(self, function: Value, name: str, state: State) -> Value | None:
+        """The model that a method of every module is called on."""
+        if isinstance(function, Bound) and function.function is None and self._is_model(function.receiver, state):
+            return function.receiver
+        if isinstance(function, Unknown) and function.symbol is not None and function.symbol[-2:] == (".", name):
+            return Unknown(function.reason, function.symbol[:-2])
+        return None
+
+    def _is_model(self, value: Value, state: State) -> bool:
+        instance = self.instance(state, value)
+        if instance is not None:
+            return (self.native_base(instance) or "").startswith(("torch.nn.", "torch.ao.")) or any(
+                isinstance(entry, ClassModel) and "forward" in entry.methods for entry in self.mro(instance.cls)
+            )
+        return isinstance(value, Unknown) and value.symbol is not None and self._identity(value) in self.stepped
+
+    def _kind_of_method(self, name: str, arguments: Arguments) -> StepKind | None:
+        first = arguments.get(0, "mode") if name == "train" else arguments.get(0, "device")
+        match name:
+            case "eval":
+                return StepKind.EVAL
+            case "train":
+                if first is None:
+                    return StepKind.TRAIN
+                if isinstance(first, Const):
+                    return StepKind.TRAIN if first.value else StepKind.EVAL
+                return StepKind.MODE
+            case "forward":
+                return StepKind.RUN
+            case "load_state_dict":
+                return StepKind.LOAD
+            case "cuda":
+                return StepKind.CUDA
+            case "cpu":
+                return StepKind.CPU
+            case "to":
+                return self._device(first)
+            case "apply":
+                function = arguments.get(0, "fn")
+                last = function.name.rpartition(".")[2] if isinstance(function, Symbol) else ""
+                return SWITCHES.get(last)
+            case _:
+                return None
+
+    def _device(self, value: Value | None) -> StepKind | None:
+        """The device that ``to`` moves a model to, as far as its text says."""
+        text = str(value.value) if isinstance(value, Const) and isinstance(value.value, str) else None
+        if text is None:
+            return StepKind.DEVICE if value is not None and not isinstance(value, Symbol) else None
+        return StepKind.CUDA if text.startswith("cuda") else StepKind.CPU if text.startswith("cpu") else StepKind.DEVICE
+
+    def _parameter_owners(self, node: cst.Call, state: State) -> list[Value]:
+        """The models whose parameters a call gets, as its arguments say."""
+        found = []
+        for argument in node.args:
+            for inner in walk(argument.value):
+                function = inner.func if isinstance(inner, cst.Call) else None
+                lists = isinstance(function, cst.Attribute) and function.attr.value in LISTS_PARAMETERS
+                if lists and isinstance(function, cst.Attribute) and dotted(function.value) is not None:
+                    found.append(self.eval(function.value, state))
+        return found
+
+    # --- what is in a model, what a qconfig is --------------------------------------------------------
+
+    def contents(self, model: Value, state: State) -> ModelContents:
+        """The library classes of the modules in a model, and what its qconfigs are."""
+        classes: set[str] = set()
+        modes: set[Mode] = set()
+        whole = True
+        for oid in self._reach(model, state):
+            thing = self.instance(state, Ref(oid)) if oid > 0 else None
+            if oid < 0 or oid in self.handed or oid in self.outside:
+                whole = False
+            if thing is None:
+                continue
+            base = self.native_base(thing)
+            if base is not None:
+                classes.add(base)
+            qconfig = thing.attributes.get("qconfig")
+            if qconfig is not None:
+                modes.update(self.qconfig_mode(option) for _, option in options_of(qconfig))
+        root = self.instance(state, model)
+        own = root.cls.name if root is not None and isinstance(root.cls, Symbol) else None
+        return ModelContents(frozenset(classes), whole and root is not None, own, frozenset(modes))
+
+    def qconfig_kind(self, value: Value, state: State) -> QconfigKind:
+        """What is assigned as a qconfig."""
+        if self.is_qconfig(value):
+            return QconfigKind.QCONFIG
+        match value:
+            case Const(value=None):
+                return QconfigKind.NONE
+            case Const(value=str()):
+                return QconfigKind.TEXT
+            case Symbol() if value.name in self.backend.qconfig_makers:
+                return QconfigKind.FUNCTION
+            case Symbol(name="torch.ao.quantization"):
+                return QconfigKind.PACKAGE
+            case FunctionValue():
+                return QconfigKind.FUNCTION
+            case Ref() if isinstance(self.load(state, value), DictObject):
+                return QconfigKind.DICT
+            case Unknown(reason=reason) if reason.startswith(MAPPINGS):
+                return QconfigKind.MAPPING
+            case _:
+                return QconfigKind.UNKNOWN
+
+
+def _entry_of(event: LifeEvent) -> int | None:
+    """The run that an event is of, None for events of no order."""
+    return event.entry if isinstance(event, (LifecycleCall, QconfigAssignment, Handover, ModelStep)) else None
