@@ -7,8 +7,9 @@ BatchNorm that is also called elsewhere, an output that is also used elsewhere, 
 ## Why it matters
 The fused module takes the place of the first one, and the others become `Identity`, wherever they are called. Nothing
 raises and nothing warns; the float model is another one before any quantization. Measured with torch 2.13.0, largest
-difference of the outputs in parts of the largest output (means of five small models): 93 % with a shared ReLU, 26 %
-where the output of the convolution has a second use, 20 % where a BatchNorm stands between the convolution and the ReLU.
+difference of the outputs in parts of the largest output, means of five small models: 93 % with a shared ReLU, 26 %
+where the output of the convolution has a second use, 20 % where a BatchNorm stands between the convolution and the
+ReLU.
 
 ## Bad
     import torch.ao.quantization as tq
