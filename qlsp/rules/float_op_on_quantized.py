@@ -113,9 +113,10 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import OpCall
 from qlsp.analysis.scales import Scales
 from qlsp.diagnostics import Fix, Message, Predicts, Severity
-from qlsp.rules._arithmetic import Rewriting, advice
+from qlsp.rules._arithmetic import Rewriting
 from qlsp.rules._causes import Cause, raising, shown
 from qlsp.rules._nesting import outermost
+from qlsp.rules._replacements import advice
 from qlsp.rules._rewrites import call_of
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import Domain, Tensor
