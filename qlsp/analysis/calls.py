@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from qlsp.analysis.classes import decorator_kind
 from qlsp.analysis.machine import MAX_DEPTH, Argument, Arguments, Frame
 from qlsp.analysis.module_containers import ModuleContainers
 from qlsp.analysis.program import ClassModel, FunctionModel
@@ -131,8 +132,15 @@ class Calls(ModuleContainers):
     ) -> Value:
         """Call a function of the project: its body runs on the abstract arguments."""
         model = self.functions[function.span]
+        positional = arguments.positional
+        if receiver is None and _is_method(model) and positional and isinstance(positional[0].value, Ref):
+            receiver, rest = positional[0].value, positional[1:]
+            arguments = Arguments(rest, arguments.keywords, arguments.open, arguments.more)
         if self.depth >= MAX_DEPTH or self._stack.count(function.span) >= MAX_RECURSION:
             return Unknown("a recursion that is not followed")
+        wrapper = self.opaque(model) if self.facts is not None else None
+        if wrapper is not None:
+            arguments = _unknown_arguments(arguments, f"an argument behind the decorator {wrapper}")
         saved_frame, saved_path, saved_names = self.frame, self.path, state.names
         base = state.guard
         if node is not None and self.frame is not None:
@@ -157,7 +165,7 @@ class Calls(ModuleContainers):
             self._stack.pop()
             state.names = saved_names
             state.guard = base
-        return value
+        return value if wrapper is None else Unknown(f"the result of a function with the decorator {wrapper}")
 
     def _run_body(self, model: FunctionModel, frame: Frame, inner: State, base: Guard, state: State) -> Value:
         node = model.node
@@ -251,6 +259,8 @@ class Calls(ModuleContainers):
         self, cls: ClassValue, arguments: Arguments, node: cst.CSTNode | None, state: State
     ) -> Value:
         """Build an instance of a project class by running its constructor."""
+        if self.own_metaclass(cls):
+            return Unknown(f"an object of {cls.name}, whose metaclass is not followed")
         made = self._made_by_class(cls, arguments, node, state)
         if made is not None:
             return made
@@ -298,21 +308,51 @@ class Calls(ModuleContainers):
         instance = self.instance(state, ref)
         if instance is None:
             return Unknown("a call of an object that this path did not build")
-        if isinstance(instance.cls, ClassValue):
-            for name in ("__call__", "forward"):
-                method = self._class_attribute(instance.cls, name, ref, state)
-                overridden = instance.attributes.get(name, method)
-                if isinstance(overridden, Bound) and overridden.function is not None:
-                    if name == "__call__" and self.native_base(instance) is None and self.is_closed(instance):
-                        return self.call_function(overridden.function, ref, arguments, node, state)
-                    return self.forward(overridden, arguments, node, state)
-                if isinstance(overridden, (FunctionValue, Ref)):
-                    assert node is not None
-                    return self.call(overridden, arguments, node, state)
+        order = self.mro(instance.cls)
+        cls = instance.cls if isinstance(instance.cls, ClassValue) else None
+        method = self.found_in(order, "__call__", ref, cls, state)
+        plain = self.native_base(instance) is None and self.is_closed(instance)
+        if plain and isinstance(method, Bound) and method.function is not None:
+            return self.call_function(method.function, ref, arguments, node, state)
+        return self._call_method(ref, instance, method, arguments, node, state)
+
+    def call_forward(self, ref: Ref, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
+        """``torch.nn.Module.__call__``: the forward of the object."""
+        instance = self.instance(state, ref)
+        assert instance is not None
+        return self._call_method(ref, instance, None, arguments, node, state)
+
+    def _call_method(
+        self,
+        ref: Ref,
+        instance: Instance,
+        method: Value | None,
+        arguments: Arguments,
+        node: cst.Call | None,
+        state: State,
+    ) -> Value:
+        """Call ``__call__`` of an object, its forward if it has none of its own."""
+        if method is None:
+            method = self._own_forward(ref, instance, state)
+        if isinstance(method, Bound) and method.function is not None:
+            return self.forward(method, arguments, node, state)
+        if method is not None:
+            if self.facts is None and not isinstance(method, (FunctionValue, Ref)):
+                return Unknown("a model called in a script")
+            return self.call(method, arguments, node, state) if node is not None else Unknown("a call without syntax")
         base = self.native_base(instance)
         if base is None:
             return Unknown("a call of an object of unknown class")
         return self.native_forward(ref, base, arguments, node, state)
+
+    def _own_forward(self, ref: Ref, instance: Instance, state: State) -> Value | None:
+        """The forward that an object or its class in view has; convert swaps a layer with what was set on it."""
+        row = self.backend.modules.get(instance.cls.name)
+        swapped = row is not None and row.swapped and self.conversion(ref) is True
+        if "forward" in instance.attributes and not swapped:
+            return instance.attributes["forward"]
+        cls = instance.cls if isinstance(instance.cls, ClassValue) else None
+        return self.found_in(self.mro(instance.cls), "forward", ref, cls, state)
 
     def forward(self, method: Bound, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         """Run a project module's forward; outside a root's analysis it stays unknown."""
@@ -387,10 +427,30 @@ def _has_new(entry: object) -> bool:
 
 
 def decorated_receiver(model: FunctionModel) -> bool:
-    """True if the function takes its receiver as first argument (not a static method, not a lambda)."""
-    from qlsp.analysis.objects import decorator_kind
+    """True if the function takes its receiver as first argument."""
+    return decorator_kind(model.node) != "static"
 
-    return decorator_kind(model.node) != "static" and not isinstance(model.node, cst.Lambda)
+
+def _unknown_arguments(arguments: Arguments, reason: str) -> Arguments:
+    """The same number of arguments, of which nothing is known but what are modules and numbers."""
+    positional = [_hidden(argument, reason) for argument in arguments.positional]
+    keywords = {name: _hidden(argument, reason) for name, argument in arguments.keywords.items()}
+    return Arguments(positional, keywords, arguments.open, arguments.more)
+
+
+def _hidden(argument: Argument, reason: str) -> Argument:
+    plain = isinstance(argument.value, (Const, Ref, Symbol, ClassValue, FunctionValue, Bound))
+    return argument if plain else Argument(Unknown(reason), argument.node)
+
+
+def _is_method(model: FunctionModel) -> bool:
+    """True for a method that takes an object, called as a plain function: ``Base.forward(self, x)``."""
+    return (
+        model.owner is not None
+        and isinstance(model.node, cst.FunctionDef)
+        and model.name in model.owner.methods
+        and decorator_kind(model.node) == "plain"
+    )
 
 
 __all__ = ["Argument", "Calls"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from qlsp.analysis.machine import Frame, Machine
-from qlsp.analysis.program import BUILTINS, ClassModel, ModuleModel, definitions
+from qlsp.analysis.program import BUILTINS, ClassModel, FunctionModel, ModuleModel, definitions
 from qlsp.syntax.parse import ChunkError, Unit
 from qlsp.values.state import State
 from qlsp.values.value import ClassValue, FunctionValue, SpanId, Symbol, Unknown, Value
@@ -26,6 +26,10 @@ class Globals(Machine):
 
     def execute(self, statement: cst.BaseStatement, state: State) -> State | None:
         """Execute a statement (see ``statements``)."""
+        raise NotImplementedError
+
+    def decorated(self, model: FunctionModel) -> Value:
+        """A function as its name gives it (see ``classes``)."""
         raise NotImplementedError
 
     def attribute(self, value: Value, name: str, state: State) -> Value:
@@ -80,6 +84,8 @@ class Globals(Machine):
             return Unknown(f"'{name}' is defined in a part that does not parse")
         for inner in definitions(node):
             value = self.definition_value(module, unit, inner, name)
+            if isinstance(value, FunctionValue):
+                return self.decorated(self.functions[value.span])
             if value is not None:
                 return value
         if name in module.imports and "import" in unit.text:
@@ -105,8 +111,6 @@ class Globals(Machine):
         closure: int = 0,
     ) -> FunctionValue:
         """The value of a function definition."""
-        from qlsp.analysis.program import FunctionModel
-
         name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
         span = SpanId(unit.path, unit.index, unit.ordinal(node))
         return self.function_value(FunctionModel(span, name, node, unit, module, owner), closure)

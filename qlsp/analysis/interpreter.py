@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from qlsp.analysis.classes import decorator_kind
 from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts
 from qlsp.analysis.fusing import Fusing
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
-from qlsp.analysis.objects import decorator_kind
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
@@ -389,11 +389,47 @@ class Interpreter(Fusing):
         if isinstance(instance.cls, ClassValue):
             method = self.attribute(root, "forward", state)
             if isinstance(method, Bound) and method.function is not None:
-                model = self.functions[method.function.span]
-                names = self._inputs(model, root, state)
-                facts.returns.extend(self.call_prepared(method.function, root, names, state))
+                facts.returns.extend(self._run_forward(method, root, state))
+                return
+            if isinstance(method, (Unknown, Choice)):
                 return
         self._native_root(root, instance, state, facts)
+
+    def _run_forward(self, method: Bound, root: Ref, state: State) -> list[Return]:
+        """Run forward on its inputs; behind decorators of the project these are the inputs of the method that is
+        decorated, behind others nothing is known of them."""
+        assert method.function is not None
+        model = self.functions[method.function.span]
+        own = self._defined(root, "forward", state) if isinstance(model.node, cst.FunctionDef) else None
+        if own is None or own.span == model.span:
+            if not isinstance(model.node, cst.FunctionDef):
+                return []
+            wrapper = self.opaque(model)
+            names = self._inputs(model, root, state)
+            if wrapper is not None:
+                names = {name: self._of_unknown_domain(value) for name, value in names.items()}
+            found = self.call_prepared(method.function, root, names, state)
+            hidden = Unknown(f"the result of a function with the decorator {wrapper}")
+            return found if wrapper is None else [replace(each, value=hidden, leaves=()) for each in found]
+        inputs = self._inputs(own, root, state)
+        arguments = _as_arguments(own, inputs)
+        scope = State({}, state.heap, state.guard)
+        self.frame = Frame(model.unit, model.module, model.name, model.owner, root, method.function.closure)
+        self._bind_parameters(model, method.receiver, arguments, scope)
+        self.frame = None
+        return self.call_prepared(method.function, root, scope.names, state)
+
+    def _defined(self, root: Ref, name: str, state: State) -> FunctionModel | None:
+        """The method of the first class that defines it."""
+        instance = self.instance(state, root)
+        order = self.mro(instance.cls) if instance is not None else []
+        methods = (entry.methods[name] for entry in order if isinstance(entry, ClassModel) and name in entry.methods)
+        return next(methods, None)
+
+    def _of_unknown_domain(self, value: Value) -> Value:
+        if isinstance(value, Choice):
+            return choice([(guard, self._of_unknown_domain(option)) for guard, option in value.options])
+        return replace(value, domain=Domain.UNKNOWN) if isinstance(value, Tensor) else value
 
     def _native_root(self, root: Ref, instance: Instance, state: State, facts: Facts) -> None:
         """A root of a library class (QuantWrapper, Sequential): called where it was built."""
@@ -680,6 +716,17 @@ def _receiver(method: FunctionModel, cls: ClassValue, ref: Ref) -> Ref | ClassVa
             return None
         case _:
             return ref
+
+
+def _as_arguments(model: FunctionModel, names: Mapping[str, Value]) -> Arguments:
+    """The inputs of a method, without the object, as the caller of a function around it passes them."""
+    parameters = model.node.params
+    positional = [p.name.value for p in (*parameters.posonly_params, *parameters.params)][1:]
+    keywords = [p.name.value for p in parameters.kwonly_params]
+    more = isinstance(parameters.star_arg, cst.Param) or parameters.star_kwarg is not None
+    return Arguments(
+        [Argument(names[name]) for name in positional], {name: Argument(names[name]) for name in keywords}, more
+    )
 
 
 def _flags(model: FunctionModel) -> dict[str, Value]:

@@ -26,6 +26,7 @@ from qlsp.values.value import (
     ClassValue,
     Const,
     Domain,
+    FunctionValue,
     Guard,
     RecordType,
     RecordValue,
@@ -323,6 +324,9 @@ class Library(StandardLibrary):
 
     def native_forward(self, ref: Ref, base: str, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         """The forward of a library module, or of a project class that inherits it."""
+        for patch in self.patches.get((base.rpartition(".")[2], "forward"), ()):
+            if self.patched_class(patch) == Symbol(base):
+                return Unknown(f"forward of {base} is set outside the class")
         row = self.backend.modules.get(base)
         if row is not None and node is not None:
             return self.apply(row, base, arguments, node, state, ref)
@@ -413,6 +417,8 @@ class Library(StandardLibrary):
                 return self._instance_method(receiver, thing, name, arguments, node, state)
             if thing is not None:
                 return self.container_method(receiver, thing, name, arguments, node, state)
+        if isinstance(receiver, FunctionValue) and name == "__get__" and arguments.positional:
+            return Bound(arguments.positional[0].value, receiver.name, receiver)
         registered = self.registry_method(receiver, name, arguments, state)
         if registered is not None:
             return registered
@@ -433,7 +439,9 @@ class Library(StandardLibrary):
 
                     state.heap[value.receiver.oid] = replace(current, arguments=shown)
             return Const(None)
-        if name in ("forward", "__call__") and base is not None:
+        if name == "__call__" and base is not None:
+            return self.call_forward(value.receiver, arguments, node, state)
+        if name == "forward" and base is not None:
             return self.native_forward(value.receiver, base, arguments, node, state)
         return self._instance_method(value.receiver, instance, name, arguments, node, state)
 

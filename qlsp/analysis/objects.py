@@ -5,11 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import libcst as cst
-
-from qlsp.analysis.machine import Arguments, Frame
-from qlsp.analysis.operators import Operators
-from qlsp.analysis.program import ClassModel, FunctionModel
+from qlsp.analysis.classes import Classes
 from qlsp.values.state import Instance, State
 from qlsp.values.value import (
     A_NUMBER,
@@ -117,11 +113,9 @@ NAMED_TUPLES = frozenset({Symbol("typing.NamedTuple"), Symbol("typing_extensions
 NAMED_RESULTS = ("values", "indices")
 """Field names of what ``sort``, ``topk``, ``max`` and kin return."""
 
-ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"})
 
-
-class Objects(Operators):
-    """Reading and writing of attributes."""
+class Objects(Classes):
+    """Reading and writing of attributes and items."""
 
     # --- attributes ---------------------------------------------------------------------------------
 
@@ -179,8 +173,8 @@ class Objects(Operators):
                 return Unknown(f"attribute '{name}' is set somewhere in this file")
             return thing.attributes[name]
         if isinstance(thing.cls, ClassValue):
-            found = self._class_attribute(thing.cls, name, ref, state)
-            if not isinstance(found, Unknown):
+            found = self.found_in(self.mro(thing.cls), name, ref, thing.cls, state)
+            if found is not None:
                 return found
         if name == "training":
             return Unknown("train or eval mode", ("training",)) if self.facts is None else Const(False)
@@ -200,81 +194,6 @@ class Objects(Operators):
         bound = frozenset[str]().union(*(unit.names for unit in units))
         return any(m[1] is None or m[1] in bound for unit in units for m in sets.finditer(unit.text))
 
-    def _class_attribute(self, cls: ClassValue, name: str, receiver: Ref | None, state: State) -> Value:
-        return self._lookup(self.mro(cls), name, receiver, cls, state)
-
-    def _lookup(
-        self,
-        order: list[ClassModel | Symbol | Unknown],
-        name: str,
-        receiver: Ref | None,
-        cls: ClassValue | None,
-        state: State,
-    ) -> Value:
-        for entry in order:
-            if not isinstance(entry, ClassModel):
-                continue
-            method = entry.methods.get(name)
-            if method is not None:
-                return self.method_of(method, receiver, cls, state)
-            assigned = entry.attributes.get(name)
-            if assigned is not None and any(isinstance(e, Symbol) and e.name in ENUMS for e in order):
-                return Symbol(f"{entry.module.path}:{entry.name}.{name}")
-            if assigned is not None:
-                return self._class_level(entry, *assigned)
-        return Unknown(f"attribute '{name}' is not set in view")
-
-    def _class_level(self, model: ClassModel, expression: cst.BaseExpression, unit: object) -> Value:
-        from qlsp.syntax.parse import Unit
-
-        assert isinstance(unit, Unit)
-        saved, self.frame = self.frame, Frame(unit, model.module, model.name, model, closure=model.closure)
-        scope = State()
-        try:
-            value = self.eval(expression, scope)
-        finally:
-            self.frame = saved
-        self.static_heap.update(scope.heap)
-        if isinstance(value, FunctionValue) and value.name == "<lambda>":
-            return value
-        return value
-
-    def method_of(
-        self, method: FunctionModel, receiver: Value | None, cls: ClassValue | None, state: State
-    ) -> Value:
-        """A method as it is read from an object or its class."""
-        value = self.function_value(method)
-        kind = decorator_kind(method.node)
-        if kind == "static" or (receiver is None and kind != "class"):
-            return value
-        if kind == "class":
-            assert cls is not None
-            return Bound(cls, method.name, value)
-        assert receiver is not None
-        if kind == "property":
-            return self.call_function(value, receiver, Arguments(), None, state)
-        return Bound(receiver, method.name, value)
-
-    def _super_attribute(self, value: Super, name: str, state: State) -> Value:
-        instance = self.instance(state, value.receiver)
-        cls = instance.cls if instance is not None else value.receiver
-        if not isinstance(cls, ClassValue):
-            return Unknown("super() of an unknown class")
-        order = self.mro(cls)
-        start = next((i for i, e in enumerate(order) if isinstance(e, ClassModel) and e.span == value.owner), None)
-        if start is None:
-            return Unknown("super() outside the class")
-        receiver = value.receiver if isinstance(value.receiver, Ref) else None
-        found = self._lookup(order[start + 1 :], name, receiver, cls, state)
-        return found if not isinstance(found, Unknown) else Bound(value, name)
-
-    def native_base(self, instance: Instance) -> str | None:
-        """The library class an instance is of or derives from; None if it has none or it is unknown."""
-        for entry in self.mro(instance.cls):
-            if isinstance(entry, Symbol) and not entry.name.startswith(("builtins.", "abc.", "typing.")):
-                return entry.name
-        return None
-
     def is_closed(self, instance: Instance) -> bool:
         """True if every class of the instance is in view or a library module: a missing attribute is missing."""
         return not any(isinstance(entry, Unknown) for entry in self.mro(instance.cls))
@@ -288,23 +207,3 @@ class Objects(Operators):
         instance = self.instance(state, target)
         if instance is not None and isinstance(target, Ref):
             state.heap[target.oid] = instance.with_attribute(name, value)
-
-
-def decorator_kind(node: cst.FunctionDef | cst.Lambda) -> str:
-    """``static``, ``class``, ``property`` or ``plain``."""
-    if isinstance(node, cst.Lambda):
-        return "plain"
-    kinds = {
-        "staticmethod": "static",
-        "classmethod": "class",
-        "property": "property",
-        "cached_property": "property",
-    }
-    for decorator in node.decorators:
-        expression = decorator.decorator
-        name = expression.attr.value if isinstance(expression, cst.Attribute) else ""
-        if isinstance(expression, cst.Name):
-            name = expression.value
-        if name in kinds:
-            return kinds[name]
-    return "plain"

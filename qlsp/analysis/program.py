@@ -17,6 +17,12 @@ from qlsp.values.value import SpanId
 
 BUILTINS = frozenset(dir(builtins))
 
+_PATCH = re.compile(
+    r"(?<![\w.])((?:\w+\.)*[A-Z]\w*)\.(\w+)[ \t]*=(?!=)"
+    r"|\bsetattr\([ \t]*((?:\w+\.)*[A-Z]\w*)[ \t]*,[ \t]*['\"](\w+)['\"]"
+)
+"""Text that gives a class an attribute from outside."""
+
 LIBRARIES = frozenset({"torch", "torchao", "numpy", "horizon_plugin_pytorch"})
 """Top-level packages that the tables describe: their files are never read in place of a row."""
 
@@ -48,6 +54,18 @@ class FunctionModel:
     unit: Unit
     module: ModuleModel
     owner: ClassModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """``Class.name = value`` outside the class: the target as written, the last name of the class, the attribute, and
+    where it stands."""
+
+    target: str
+    cls: str
+    name: str
+    unit: Unit
+    module: ModuleModel
 
 
 @dataclass(eq=False)
@@ -83,11 +101,21 @@ class ClassModel:
         found: dict[str, FunctionModel] = {}
         for statement, unit in self.body:
             for node in definitions(statement):
-                if isinstance(node, cst.FunctionDef):
+                if isinstance(node, cst.FunctionDef) and not _is_accessor(node):
                     span = SpanId(unit.path, unit.index, unit.ordinal(node))
                     found[node.name.value] = FunctionModel(
                         span, node.name.value, node, unit, self.module, self
                     )
+        return found
+
+    @cached_property
+    def nested(self) -> dict[str, tuple[cst.ClassDef, Unit]]:
+        """Classes defined in the body."""
+        found: dict[str, tuple[cst.ClassDef, Unit]] = {}
+        for statement, unit in self.body:
+            for node in definitions(statement):
+                if isinstance(node, cst.ClassDef):
+                    found[node.name.value] = (node, unit)
         return found
 
     @cached_property
@@ -110,6 +138,14 @@ class ClassModel:
     def base_expressions(self) -> list[cst.BaseExpression]:
         """The base classes as written."""
         return [argument.value for argument in self.node.bases]
+
+
+def _is_accessor(node: cst.FunctionDef) -> bool:
+    """Is a function the setter or deleter of a property, ``@name.setter``?"""
+    return any(
+        isinstance(decorator.decorator, cst.Attribute) and decorator.decorator.attr.value in ("setter", "deleter")
+        for decorator in node.decorators
+    )
 
 
 def _pairs(target: cst.BaseExpression, value: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
@@ -238,6 +274,18 @@ class ModuleModel:
         if pattern not in self._shown:
             self._shown[pattern] = any(pattern.search(unit.text) for unit in self.syntax.units)
         return self._shown[pattern]
+
+    @cached_property
+    def patches(self) -> list[Patch]:
+        """The assignments to an attribute of something that is named like a class."""
+        found = []
+        for unit in self.syntax.units:
+            for match in _PATCH.finditer(unit.text):
+                target, name = match[1] or match[3], match[2] or match[4]
+                first, dot, rest = target.partition(".")
+                shown = target if dot else self.imports.get(first, first)
+                found.append(Patch(target, (rest or shown).rpartition(".")[2], name, unit, self))
+        return found
 
     def class_of(self, unit: Unit) -> ClassModel | None:
         """The class a top-level unit defines."""

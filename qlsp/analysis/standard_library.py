@@ -17,7 +17,9 @@ from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
     A_NUMBER,
     NO_GUARD,
+    Bound,
     Const,
+    FunctionValue,
     Ref,
     Symbol,
     TupleValue,
@@ -83,7 +85,7 @@ class StandardLibrary(BuiltinCalls):
         module, _, function = name.rpartition(".")
         match module:
             case "copy" if first is not None:
-                return self.copy_graph(first, state) if function == "deepcopy" else self._copy(first, state)
+                return self.copy_graph(first, state) if function == "deepcopy" else self.shallow_copy(first, state)
             case "collections" | "collections.OrderedDict":
                 return self._collection(function, arguments, node, state)
             case "dataclasses":
@@ -97,6 +99,8 @@ class StandardLibrary(BuiltinCalls):
                 return self._functools(function, arguments, node, state)
             case "operator":
                 return self._operator(function, arguments, node, state)
+            case "types" if function == "MethodType":
+                return _bound(first, arguments.get(1, "object"))
             case "types" if function == "SimpleNamespace" and not arguments.open:
                 given: dict[str, Value] = {k: a.value for k, a in arguments.keywords.items()}
                 return self.allocate(state, Instance(Symbol(name), given))
@@ -120,11 +124,6 @@ class StandardLibrary(BuiltinCalls):
             return True
         items = self.items(value, state)
         return items is not None and all(is_number(item) for item in items)
-
-    def _copy(self, value: Value, state: State) -> Value:
-        """``copy.copy``: a container of its own with the same things in it."""
-        thing = self.load(state, value) if isinstance(value, Ref) else None
-        return self.allocate(state, thing) if isinstance(thing, (ListObject, DictObject)) else value
 
     def _collection(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
         match name:
@@ -242,6 +241,17 @@ class StandardLibrary(BuiltinCalls):
             return self.binary(OPERATORS[name], values[0], values[1], node, (node.func, node.func), state)
         return None
 
+    def shallow_copy(self, value: Value, state: State) -> Value:
+        """``copy.copy``: an object of its own that holds what the original holds."""
+        thing = self.load(state, value) if isinstance(value, Ref) else None
+        if thing is None or not isinstance(value, Ref):
+            return value
+        copy = self.new_instance(state, thing) if isinstance(thing, Instance) else self.allocate(state, thing)
+        if value.oid in self.summaries:
+            self.summaries.add(copy.oid)
+        self.copied(value.oid, copy.oid)
+        return copy
+
     def _math(self, name: str, arguments: Arguments) -> Value:
         function = getattr(math, name, None)
         values = [a.value.value for a in arguments.positional if isinstance(a.value, Const)]
@@ -326,3 +336,10 @@ class StandardLibrary(BuiltinCalls):
             if instance.cls.name in GETTERS:
                 return self._call_getter(instance, arguments, node, state)
         return super().call_object(ref, arguments, node, state)
+
+
+def _bound(function: Value | None, receiver: Value | None) -> Value:
+    """A function as a method of an object."""
+    if not isinstance(function, FunctionValue) or receiver is None:
+        return Unknown("a method of something that is not followed")
+    return Bound(receiver, function.name, function)

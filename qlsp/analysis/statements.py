@@ -82,7 +82,8 @@ class Statements(Loops):
             case cst.FunctionDef():
                 frame = self.current
                 closure = self.capture(state)
-                value = self.function_of(statement, frame.unit, frame.module, None, closure)
+                raw = self.function_of(statement, frame.unit, frame.module, None, closure)
+                value = self.with_decorators(raw, statement, state)
                 state.names[statement.name.value] = value
                 self.closures[closure][statement.name.value] = value
                 return state
@@ -353,6 +354,10 @@ class Statements(Loops):
 
     def set_item(self, target: cst.Subscript, value: Value, state: State) -> None:
         """Assign an item (see ``objects``)."""
+        raise NotImplementedError
+
+    def with_decorators(self, value: Value, node: cst.FunctionDef, state: State) -> Value:
+        """What the decorators of a definition make of a function (see ``classes``)."""
         raise NotImplementedError
 
     def delete_attribute(self, target: Value, name: str, state: State) -> None:
