@@ -132,11 +132,11 @@ class Loops(Conditions):
         outer = state.names.get(PASSED_ON)
         state.names[PASSED_ON] = value
         settled = self.repeat(span, state, one_pass)
-        state.heap = settled.heap
-        state.names.pop(PASSED_ON)
+        result, state.heap = settled.names[PASSED_ON], settled.heap
+        del state.names[PASSED_ON]
         if outer is not None:
             state.names[PASSED_ON] = outer
-        return settled.names[PASSED_ON]
+        return result
 
     def phi(self, key: tuple[object, ...]) -> int:
         """The value number of what differs from pass to pass."""
