@@ -94,7 +94,7 @@ class Widening:
         for value in values:
             for _, option in options_of(value):
                 if isinstance(option, Tensor):
-                    self._add(found, replace(option, number=self.number(("elements", key)), many=True))
+                    self._add_element(found, replace(option, number=self.number(("elements", key)), many=True))
                 else:
                     self._add(found, self._absorbed(option, found, key))
         return ListObject(None, choice([(NO_GUARD, option) for option in found]) if found else None)
@@ -102,6 +102,14 @@ class Widening:
     def _columns(self, old: tuple[Value, ...], new: tuple[Value, ...], key: Key) -> tuple[Value, ...]:
         pairs = enumerate(zip(old, new, strict=True))
         return tuple(self._value(mine, theirs, (*key, number)) for number, (mine, theirs) in pairs)
+
+    def _add_element(self, found: list[Value], value: Tensor) -> None:
+        """A member of a list; those of several passes that differ in what they are parts of are parts of nothing."""
+        for position, other in enumerate(found):
+            if isinstance(other, Tensor) and replace(other, base=value.base) == value:
+                found[position] = other if other.base == value.base else replace(other, base=other.number)
+                return
+        found.append(value)
 
     def _add(self, found: list[Value], value: Value) -> None:
         if value not in found:
