@@ -84,6 +84,7 @@ MESSAGES: dict[str, str] = {
     "fix-doubt-unknown-input": "an input may be float in `{root}`, where a quantized concatenation raises",
     "fix-doubt-unseen-base": "a base class of `{model}` is not in view and may have an attribute of this name",
     "fix-doubt-passes": "the list is as long as the loop is in the code in view; a longer one would be cut off",
+    "fix-doubt-shared-observer": "one object makes this call for several tensors, which then share one observer",
     "fix-doubt-children": "code in view lists the children of models, and this adds one",
     "fix-doubt-attributes": "code in view makes objects or sets attributes in a way of its own",
     "fix-doubt-later-cat": "a later `{spelling}` mixes scales and would take the new one; it has no certain fix",
@@ -331,6 +332,7 @@ MESSAGES: dict[str, str] = {
     ),
     "module-first-use": "the first use of `{module}` is here",
     "fix-own-module": "Give this call a module of its own, `{module}`",
+    "fix-module-for-each-pass": "Give each pass of the loop a module of its own, in a ModuleList",
     "fix-own-module-reason": (
         "the float output stays the same, but the model has one module more, and prepared checkpoints get new keys"
     ),

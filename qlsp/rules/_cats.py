@@ -14,12 +14,12 @@ from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
     QUANT_STUB,
     Doubts,
+    an_observer_for,
     consumers,
     dequant_stub,
     doubt_the_class,
     each_tensor,
     identity,
-    one_for_each_pass,
     outputs,
     quantized_everywhere,
     require_converted_receiver,
@@ -56,12 +56,7 @@ def _add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: D
     doubt_the_class(edit, method, doubts)
     site = plain_cat(edit, call)
     _as_cat(ctx, edit, call, site)
-    if edit.repeats(call.span):
-        functional = one_for_each_pass(ctx, edit, call.span, "cat", FLOAT_FUNCTIONAL)
-        doubts.add(Message.of("fix-doubt-passes"))
-    else:
-        require_one_call(ctx, call.span)
-        functional = f"{method.receiver}.{edit.add_submodule(call.span, 'cat', FLOAT_FUNCTIONAL)}"
+    functional = an_observer_for(ctx, edit, call.span, "cat", FLOAT_FUNCTIONAL, doubts)
     edit.replace(site.function, f"{functional}.cat")
 
 

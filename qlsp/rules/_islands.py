@@ -17,12 +17,12 @@ from qlsp.rules._rewrites import (
     DEQUANT_STUB,
     QUANT_STUB,
     Doubts,
+    an_observer_for,
     consumers,
     dequant_stub,
     doubt_the_class,
     require_converted_receiver,
     require_eager,
-    require_one_call,
     require_stub_call,
     uses,
 )
@@ -65,9 +65,8 @@ def island(ctx: RuleContext, call: OpCall) -> Fix:
     else:
         stub = f"{method.receiver}.{dequant_stub(ctx, edit, call)}"
     if not last:
-        require_one_call(ctx, call.span)
-        name = edit.add_submodule(call.span, f"quant_{hint(call)}", QUANT_STUB)
-        edit.insert(site.place.path, site.place.span.start, f"{method.receiver}.{name}(", site.place.span.segment)
+        again = an_observer_for(ctx, edit, call.span, f"quant_{hint(call)}", QUANT_STUB, doubts)
+        edit.insert(site.place.path, site.place.span.start, f"{again}(", site.place.span.segment)
     for place in places:
         edit.wrap(place, f"{stub}(", ")")
     if not last:

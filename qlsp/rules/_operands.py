@@ -15,10 +15,11 @@ from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
     QUANT_STUB,
     Doubts,
+    doubt_one_call,
     one_for_each_pass,
     require_converted_receiver,
     require_eager,
-    require_one_call,
+    runs_known_passes,
     uses,
 )
 from qlsp.rules.api import RuleContext
@@ -133,13 +134,13 @@ class Operands:
         return kinds.pop()
 
     def sole_call(self, call: OpCall) -> None:
-        """An observer of its own is for one tensor."""
-        if self.edit.repeats(call.span):
+        """An observer of its own is for one tensor; where one object makes the call several times it is shared."""
+        if runs_known_passes(self.ctx, self.edit, call.span):
             self.loops += 1
             if self.loops > 1:
                 raise NoFix("several new modules in one loop")
         else:
-            require_one_call(self.ctx, call.span)
+            doubt_one_call(self.ctx, call.span, self.doubts)
 
     def inner_place(self, key: Key) -> Place:
         """The place of an expression without its own parentheses."""
@@ -190,7 +191,7 @@ class Operands:
 
     def new(self, call: OpCall, hint: str, constructor: str, arguments: str = "") -> str:
         """A new submodule for a call, as the method names it."""
-        if self.edit.repeats(call.span) and not arguments:
+        if not arguments and runs_known_passes(self.ctx, self.edit, call.span):
             self.doubts.add(Message.of("fix-doubt-passes"))
             return one_for_each_pass(self.ctx, self.edit, call.span, hint, constructor)
         name = self.edit.add_submodule(call.span, hint, constructor, arguments)

@@ -39,6 +39,7 @@ DEQUANT_STUB = "torch.ao.quantization.DeQuantStub"
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 UNCALLABLE = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
+SHARES = "fix-doubt-shared-observer"
 _OWN_ATTRIBUTES = re.compile(r"\bdef\s+__(?:setattr|getattribute|new)__\b|\.__new__\b")
 
 
@@ -55,7 +56,8 @@ class Doubts:
     def fix(self, edit: EditBuilder, title: Message, reason: Message) -> Fix:
         """The fix: SAFE with its own reason, or UNSAFE with the first doubt."""
         if self.reasons:
-            return edit.fix(title, self.reasons[0], Applicability.UNSAFE)
+            shares = any(each.id == SHARES for each in self.reasons)
+            return edit.fix(title, self.reasons[0], Applicability.UNSAFE, ("QL201", "QL404") if shares else ())
         return edit.fix(title, reason, Applicability.SAFE)
 
 
@@ -205,11 +207,52 @@ def _require_no_float_model(ctx: RuleContext, edit: EditBuilder, call: OpCall, c
         raise NoFix("the base class of a quantized model, which is a float model of its own")
 
 
-def one_for_each_pass(ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: str, constructor: str) -> str:
-    """A ModuleList with an object for each pass of the loop around a call, and the name of a pass's object.
+def an_observer_for(
+    ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: str, constructor: str, doubts: Doubts
+) -> str:
+    """What a method calls at a place for a new FloatFunctional or stub: one for each pass of a loop of known length,
+    else one of its own. Where one object makes the call several times, its calls share the observer."""
+    if runs_known_passes(ctx, edit, span):
+        doubts.add(Message.of("fix-doubt-passes"))
+        return one_for_each_pass(ctx, edit, span, hint, constructor)
+    doubt_one_call(ctx, span, doubts)
+    return f"{edit.method(span).receiver}.{edit.add_submodule(span, hint, constructor)}"
 
-    The number of passes is what every context shows; a longer list would be cut off, so this is never SAFE.
-    """
+
+def doubt_one_call(ctx: RuleContext, span: SpanId, doubts: Doubts) -> None:
+    """An observer that several calls share is a doubt; they have to get float or quantized tensors alike."""
+    try:
+        require_one_call(ctx, span)
+    except NoFix:
+        kinds = {
+            tuple(_domain(operand.value) for operand in alternative.operands)
+            for facts, call in uses(ctx, span)
+            if facts.context.workflow is Workflow.EAGER
+            for alternative in call.alternatives
+        }
+        if len(kinds) != 1 or any(Domain.UNKNOWN in each for each in kinds):
+            raise
+        doubts.add(Message.of(SHARES))
+
+
+def _domain(value: Tensor | Unknown) -> Domain:
+    return value.domain if isinstance(value, Tensor) else Domain.UNKNOWN
+
+
+def runs_known_passes(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> bool:
+    """True for a call in the only loop around it, which every object runs once, with as many passes everywhere."""
+    if not edit.repeats(span):
+        return False
+    try:
+        head, _ = _passes(ctx, span)
+        edit.loop(span, head)
+    except NoFix:
+        return False
+    return True
+
+
+def _passes(ctx: RuleContext, span: SpanId) -> tuple[SpanId, int]:
+    """The head of the loop around a call and the number of its passes, the same in all contexts."""
     heads: set[SpanId] = set()
     lengths: set[int] = set()
     passes: dict[tuple[int, int | None], dict[CallPath, int]] = {}
@@ -226,12 +269,24 @@ def one_for_each_pass(ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: s
         lengths.update(runs.values())
     if len(heads) != 1 or len(lengths) != 1:
         raise NoFix("loops of different lengths")
-    loop = edit.loop(span, heads.pop())
+    return heads.pop(), lengths.pop()
+
+
+def one_for_each_pass(
+    ctx: RuleContext, edit: EditBuilder, span: SpanId, hint: str, constructor: str, made: str = ""
+) -> str:
+    """A ModuleList with an object for each pass of the loop around a call, and the name of a pass's object.
+
+    The number of passes is what every context shows; a longer list would be cut off, so this is never SAFE. ``made``
+    is the call that makes an object, if not that of the constructor without arguments.
+    """
+    head, number = _passes(ctx, span)
+    loop = edit.loop(span, head)
     method = edit.method(span)
     path = method.cls.unit.path
-    spelled = edit.spell(path, constructor)
+    each = made or f"{edit.spell(path, constructor)}()"
     modules = edit.spell(path, "torch.nn.ModuleList")
-    name = edit.add_line(span, f"{hint}s", f"{modules}([{spelled}() for _ in range({lengths.pop()})])")
+    name = edit.add_line(span, f"{hint}s", f"{modules}([{each} for _ in range({number})])")
     local = edit.local_name(span, hint)
     target = loop.target.text if loop.target.name is not None else f"({loop.target.text})"
     edit.replace(loop.target.place, f"{local}, {target}")

@@ -79,7 +79,8 @@ Offered in this order, as far as it is right in every context in view that uses 
 - a FloatFunctional of its own in place of the operator. Safe; the float output is the same to the bit. The result
   gets one scale, the inputs keep theirs and are rounded a second time: at equal ranges, or where the first input
   happened to be the widest, at most 1.8 dB were lost (the table of measured values shows both orders). In a loop of
-  known length one for each pass, which is unsafe: a longer loop would be cut off;
+  known length one for each pass, which is unsafe: a longer loop would be cut off. In a block that is called several
+  times the calls share one, which is unsafe as well;
 - one stub for all branches: unsafe, and only where the mode is known to be post-training quantization;
 - one observer for all branches, tied after prepare (`p.b.activation_post_process = p.a.activation_post_process`):
   unsafe, and only where every model that runs the concatenation is prepared for post-training quantization in view,

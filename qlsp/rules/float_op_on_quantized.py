@@ -95,8 +95,9 @@ float, `self.quant(op(self.dequant(x)))`, which costs two conversions at every r
 class is not in view, where no root in view uses the class, where code in view lists the children of models, where a
 checkpoint is loaded after prepare (its keys change), and where it is not certain that an operand is a number.
 
-There is no fix in functions outside a module, in a class without an `__init__` of its own, in loops of unknown length,
-and in a block that also sees float tensors, where a quantized kernel would raise.
+Where one object makes the call several times, in a block that is called again or in a loop of unknown length, its calls
+share the new observer: unsafe, and `functional-reused` says so. There is no fix in functions outside a module, and in a
+block that also sees float tensors, where a quantized kernel would raise.
 
 ## When it is silent
 Tensors whose domain is not known or that are float: before the QuantStub, behind the DeQuantStub. Operators that run on

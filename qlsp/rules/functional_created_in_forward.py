@@ -52,8 +52,9 @@ methods raise in the converted model:
 
 ## Fix safety
 Safe: the FloatFunctional becomes an attribute that `__init__` makes; the float model stays the same to the bit. In a
-loop of known length every pass gets one, which is unsafe: a longer loop would be cut off. There is no fix where one
-object serves several operations, where it also meets float tensors, nor outside a method.
+loop of known length every pass gets one, which is unsafe: a longer loop would be cut off; in a block that is called
+several times the calls share one, unsafe too. There is no fix where one object serves several operations, where it also
+meets float tensors, nor outside a method.
 
 ## When it is silent
 On float tensors, where the torch function is right, and for a concatenation of tensors that share one scale. Where an
@@ -71,13 +72,12 @@ from qlsp.rules._functionals import Loss, losses, sites
 from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
     Doubts,
+    an_observer_for,
     call_of,
     doubt_the_class,
-    one_for_each_pass,
     quantized_everywhere,
     require_converted_receiver,
     require_eager,
-    require_one_call,
 )
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import SpanId
@@ -113,12 +113,7 @@ def _attribute(ctx: RuleContext, made: SpanId, call: OpCall) -> Fix:
     quantized_everywhere(ctx, call.span, doubts)
     doubt_the_class(edit, method, doubts)
     hint = edit.bound_name(made) or f"ff_{call.spelling.rpartition('.')[2]}"
-    if edit.repeats(call.span):
-        functional = one_for_each_pass(ctx, edit, call.span, hint, FLOAT_FUNCTIONAL)
-        doubts.add(Message.of("fix-doubt-passes"))
-    else:
-        require_one_call(ctx, call.span)
-        functional = f"{method.receiver}.{edit.add_submodule(call.span, hint, FLOAT_FUNCTIONAL)}"
+    functional = an_observer_for(ctx, edit, call.span, hint, FLOAT_FUNCTIONAL, doubts)
     join_cats(ctx, edit, call, doubts)
     edit.replace(made, functional)
     title = Message.of("fix-register-functional", functional=functional)

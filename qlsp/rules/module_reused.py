@@ -60,9 +60,9 @@ A Linear that is called on inputs of ratio 100 gives 13.0 against 41.1 dB.
             return self.dequant(x)
 
 ## Fix safety
-Unsafe: the call gets a module of its own, made by the same constructor call. The float output stays the same; code that
-looks a module up by its name or counts modules sees one more, and prepared checkpoints get new keys. There is no fix
-for a module with weights: its own weights would be another model.
+Unsafe: the call, or each pass of a loop of known length, gets a module of its own, made by the same constructor call.
+The float output stays the same; code that looks a module up by its name or counts modules sees one more, and prepared
+checkpoints get new keys. There is no fix for a module with weights: its own weights would be another model.
 
 ## When it is silent
 Modules without an observer (ReLU, pooling, Dropout), or whose quantized class keeps the input's scale (ReLU6). Calls
@@ -83,6 +83,7 @@ from qlsp.rules._rewrites import (
     Doubts,
     call_of,
     doubt_the_class,
+    one_for_each_pass,
     require_converted_receiver,
     require_eager,
     require_one_call,
@@ -168,13 +169,17 @@ def _own_module(ctx: RuleContext, call: OpCall) -> Fix:
         module, owner = facts.submodules.get(use.owner or 0), facts.submodules.get(use.receiver or 0)
         if module is None or owner is None or module.qconfig != owner.qconfig:
             raise NoFix("a module with a qconfig of its own")
-    if edit.repeats(call.span):
-        raise NoFix("a call in a loop")
-    require_one_call(ctx, call.span)
     attribute = edit.receiver_attribute(call.span)
     constructor = edit.constructor(method.cls, attribute)
     if not isinstance(ast.parse(constructor, mode="eval").body, ast.Call):
         raise NoFix("a module that is made elsewhere")
+    if edit.repeats(call.span):
+        each = one_for_each_pass(ctx, edit, call.span, attribute, "", constructor)
+        edit.remove_submodule(method.cls, attribute)
+        join_cats(ctx, edit, call, doubts)
+        edit.replace(edit.call(call.span).function, each)
+        return edit.fix(Message.of("fix-module-for-each-pass"), Message.of("fix-doubt-passes"), Applicability.UNSAFE)
+    require_one_call(ctx, call.span)
     name = edit.add_line(call.span, attribute, constructor, near=attribute)
     join_cats(ctx, edit, call, doubts)
     edit.replace(edit.call(call.span).function, f"{method.receiver}.{name}")

@@ -407,16 +407,17 @@ class CodeView:
         self._require_run(cls)
         return found
 
-    def inherited_initializer(self, cls: ClassAt) -> At:
-        """The ``__init__`` that a class without one of its own inherits, along single bases in view."""
+    def inherited_initializer(self, cls: ClassAt) -> At | None:
+        """The ``__init__`` that a class without one of its own inherits, along single bases in view; None for that
+        of ``nn.Module``."""
         family, current, found = self.family(cls), cls, None
-        if family.unseen or len(cls.bases) != 1:
-            raise NoFix("bases that are not all in view, or several")
+        if family.unseen or len(cls.bases) != 1 or cls.node.decorators:
+            raise NoFix("bases that are not all in view, or several; or a decorator, which may add an __init__")
         for ancestor in family.ancestors:
             if len(ancestor.bases) != 1 or (current.bases[0] or "").rpartition(".")[2] != ancestor.name:
                 raise NoFix("bases that are not one line of classes")
             current, found = ancestor, found or ancestor.methods.get("__init__")
-        if found is None:
+        if found is None and family.library != {"torch.nn.Module"}:
             raise NoFix(f"no base of {cls.name} has an __init__ in view")
         self._require_run(cls)
         return found

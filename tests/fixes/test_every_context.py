@@ -50,6 +50,8 @@ class Net(nn.Module):
         return self.dequant(self.join(self.a(z), self.b(z))){more}
 """
 
+BARE = "class Join(nn.Module):\n" + JOIN[JOIN.index("    def forward") :]
+
 HEIR = f"class Base(nn.Module):\n    def __init__(self):\n{INIT}\n\nclass Net(Base):{FORWARD}"
 
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
@@ -207,6 +209,29 @@ CLASSES: dict[str, tuple[str, tuple[str, ...], Applicability | None]] = {
         HEIR.replace("class Net(Base):", 'class Net(Base):\n    """A net."""\n\n    kind = 1\n    # the way through'),
         ("Net()",),
         SAFE,
+    ),
+    "a block without a constructor": (BARE.format(more=""), ("Net()",), SAFE),
+    "a block without a constructor, and one that derives from it": (
+        BARE.format(more="") + "\n\nclass Wide(Join):\n    def __init__(self, width):\n"
+        "        super(Wide, self).__init__()\n        self.width = width\n",
+        ("Net()", "Wide(2)"),
+        UNSAFE,
+    ),
+    "a block without a constructor, and one that skips it": (
+        BARE.format(more="") + "\n\nclass Wide(Join):\n    def __init__(self, width):\n"
+        "        nn.Module.__init__(self)\n        self.width = width\n",
+        ("Net()", "Wide(2)"),
+        None,
+    ),
+    "a block with a decorator in place of a constructor": (
+        "import dataclasses\n\n\n@dataclasses.dataclass(eq=False)\n" + BARE.format(more=""),
+        ("Net()",),
+        None,
+    ),
+    "a block without a constructor, with two bases": (
+        "class Named:\n    name = 'x'\n\n\n" + BARE.format(more="").replace("(nn.Module)", "(Named, nn.Module)", 1),
+        ("Net()",),
+        None,
     ),
     "an inherited constructor, and a class that runs it": (
         HEIR + "\n\nclass Other(Net):\n    def __init__(self):\n        super().__init__()\n\n\nnet = Net()\n",

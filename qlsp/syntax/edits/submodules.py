@@ -166,8 +166,9 @@ class Submodules(Imports):
     def _new_init(self, cls: ClassAt) -> Edit:
         """An ``__init__`` with the parameters of the inherited one, in front of the first method."""
         inherited = self.view.inherited_initializer(cls)
-        assert isinstance(inherited.node, cst.FunctionDef)
-        signature, arguments = _passed_on(inherited.node.params, inherited.unit.path == cls.unit.path)
+        signature, arguments = "self", ""
+        if inherited is not None and isinstance(inherited.node, cst.FunctionDef):
+            signature, arguments = _passed_on(inherited.node.params, inherited.unit.path == cls.unit.path)
         first = next((at for at in cls.statements if isinstance(at.node, cst.FunctionDef)), None)
         if first is None or not isinstance(first.node, cst.FunctionDef) or first.node.decorators:
             raise NoFix("no method to put an __init__ before")
