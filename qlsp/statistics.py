@@ -165,7 +165,7 @@ def _reason(kind: str, calls: list[tuple[Facts, Scales, OpCall]], foreign: bool)
             continue
         if facts.context.workflow is Workflow.HORIZON:
             return VENDOR
-        reason = _cat_reason(scales, call) if kind == "cat" else _operand_reason(kind, call)
+        reason = _cat_reason(scales, call) if kind == "cat" else _operand_reason(kind, facts, call)
         if reason is not None:
             return UNUSED if reason == UNREPORTED and not judged else reason
     return None
@@ -180,7 +180,7 @@ def _cat_reason(scales: Scales, call: OpCall) -> str | None:
     return None if verdict.decided else verdict.reason or "not known"
 
 
-def _operand_reason(kind: str, call: OpCall) -> str | None:
+def _operand_reason(kind: str, facts: Facts, call: OpCall) -> str | None:
     """Why it is open what a stub gets, or whether an operator gets a quantized tensor."""
     for alternative in call.alternatives:
         if alternative.raises is not None:
@@ -190,5 +190,5 @@ def _operand_reason(kind: str, call: OpCall) -> str | None:
             if isinstance(value, Unknown):
                 return value.reason
             if isinstance(value, Tensor) and value.domain is Domain.UNKNOWN:
-                return "a tensor of unknown domain"
+                return facts.why_unknown(value)
     return None

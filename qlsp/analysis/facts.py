@@ -234,7 +234,8 @@ class Facts:
     that is not known. ``tied`` says that code in view does so for models like this one, nobody knows which.
     ``fusable`` are the modules that could be fused, ``fused`` says that code may have fused some of the model.
     ``evaluated`` are the calls that were reached. ``callees``: where a branch decided what is called, the numbers
-    (in the call path) of the alternatives that may be.
+    (in the call path) of the alternatives that may be. ``reasons``: value numbers of tensors to why it is not known
+    whether they are quantized.
     """
 
     context: Context
@@ -257,6 +258,12 @@ class Facts:
     tied: bool = False
     evaluated: set[SpanId] = field(default_factory=set)
     callees: dict[tuple[SpanId, CallPath], frozenset[int]] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def why_unknown(self, value: Tensor) -> str:
+        """Why the domain of a tensor is not known."""
+        found = self.reasons.get(value.number) or self.reasons.get(value.base)
+        return found or "a tensor of unknown domain"
 
 
 class QconfigState(str, Enum):

@@ -44,6 +44,7 @@ from qlsp.values.workflow import Mode, Stage, Workflow
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
 INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
 _TENSOR_MODULE = re.compile(r"\b\w+\.(?=\w*Tensor\b)")
+FED = "an input that another model gives"
 NUMBER_HINTS = ("int", "float", "bool", "str")
 
 
@@ -547,6 +548,8 @@ class Interpreter(Fusing):
         domain = Domain.FLOAT
         if self.facts is not None and (self.facts.context.workflow is Workflow.NONE or self.facts.context.fed):
             domain = Domain.UNKNOWN
+            fed = self.facts.context.fed
+            self.facts.reasons[number] = FED if fed else "an input of a class that no model in view uses"
         return Tensor(domain, number, number, many=many, collection=collection)
 
     def _many_inputs(self, name: str, state: State) -> Value:

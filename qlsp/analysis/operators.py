@@ -101,10 +101,26 @@ class Operators(Comprehensions):
                 outcome = Outcome(self._either_way(application, outcome))
             value = self._listed(row, outcome.value, outputs, state)
             self._keep_storage(row, key, tensors, value)
+            self._explain(value, tensors, spelling, conversion)
             results.append((guard, value))
             alternatives.append(Alternative(guard, operands, value, outcome.raises))
         self.record(row, spelling, span, tuple(alternatives), owner, converted, is_open, state, key)
         return choice(results) if results else Unknown(f"{spelling} on no known tensor")
+
+    def _explain(self, value: Value, inputs: tuple[Tensor, ...], spelling: str, conversion: bool | None) -> None:
+        """Note why it is not known whether a result is quantized."""
+        if self.facts is None:
+            return
+        for tensor in value.items if isinstance(value, TupleValue) else (value,):
+            if not isinstance(tensor, Tensor) or tensor.domain is not Domain.UNKNOWN:
+                continue
+            unknown = [each for each in inputs if each.domain is Domain.UNKNOWN]
+            reason = f"the result of {spelling}"
+            if unknown:
+                reason = self.facts.why_unknown(unknown[0])
+            elif conversion is None:
+                reason = "a qconfig that the caller may set"
+            self.facts.reasons.setdefault(tensor.number, reason)
 
     def _either_way(self, application: Application, unswapped: Outcome) -> Value:
         """The result of a module that convert may or may not swap. Where only the caller's qconfig is open and one of
@@ -307,6 +323,8 @@ class Operators(Comprehensions):
             number = self.number(("unknown", value.symbol))
         else:
             number = self.number(("unknown", origin.span, origin.path, position, "operand"))
+        if self.facts is not None:
+            self.facts.reasons[number] = value.reason
         return Tensor(Domain.UNKNOWN, number, number)
 
     def _argument_key(

@@ -128,7 +128,7 @@ class Scales:
                         reason = reason or "a scale that is not known"
                         domains.add(Domain.UNKNOWN)
                 elif value.domain is Domain.UNKNOWN:
-                    reason = reason or "a tensor of unknown domain"
+                    reason = reason or self.facts.why_unknown(value)
             keys.update(known)
             if len(set(known)) > 1 and self.facts.tied:
                 outcomes.add("unknown")
