@@ -34,8 +34,10 @@ class Project:
         self.dependencies: dict[str, dict[str, str | None]] = {}
         self._modules: dict[str, ModuleModel | None] = {}
         self._found: dict[tuple[str, tuple[str, ...]], str | None] = {}
-        self._spelled = {os.path.abspath(path): path for path in self.texts}
+        self._given = {os.path.abspath(path): path for path in self.texts}
+        self._spelled = dict(self._given)
         self._tops: dict[str, str] = {}
+        self._tricks: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
         self._installed: set[str] = set()
         self._imported: dict[str, tuple[ModuleModel, ...]] = {}
 
@@ -127,7 +129,21 @@ class Project:
         if key not in self._found:
             path = self._search(module, roots)
             self._found[key] = path and self._spelled.setdefault(os.path.abspath(path), path)
-        return self._found[key]
+        path = self._found[key]
+        return path if path is None or not self._is_replaced(module, path, importer) else None
+
+    def _is_replaced(self, module: str, path: str, importer: str) -> bool:
+        """Does a file put another module in the place of one, or another folder before all others that has one?"""
+        if importer not in self._tricks:
+            source = self.sources.get(importer)
+            segments = source.segments if source is not None else ()
+            self._tricks[importer] = _tricks("\n".join(each.text for each in segments if "sys." in each.text))
+        modules, folders = self._tricks[importer]
+        if module in modules:
+            return True
+        starts = [os.path.join(os.path.dirname(importer), folder) for folder in folders]
+        first = self._search(module, tuple([*starts, *folders])) if folders else None
+        return first is not None and os.path.abspath(first) != os.path.abspath(path)
 
     def installed(self, path: str) -> bool:
         """Does a file that was found belong to an installed package?"""
@@ -156,14 +172,18 @@ class Project:
     def _search(self, module: str, roots: tuple[str, ...]) -> str | None:
         relative = module.replace(".", os.sep)
         for root in roots:
-            for candidate in (f"{relative}.py", os.path.join(relative, "__init__.py")):
-                path = os.path.join(root, candidate) if root else candidate
+            base = os.path.join(root, relative) if root else relative
+            for path in (os.path.join(base, "__init__.py"), f"{base}.py"):
                 if self._exists(path):
                     return path
+            if self._exists(f"{base}.pyi") or self._exists(os.path.join(base, "__init__.pyi")):
+                return None  # compiled, or it comes from elsewhere
         return None
 
     def _exists(self, path: str) -> bool:
-        return path in self.texts or os.path.isfile(path)
+        if self.texts and (path in self.texts or os.path.abspath(path) in self._given):
+            return True
+        return os.path.isfile(path)
 
 
 _RELATIVE = re.compile(r"\bfrom[ \t]*(\.[. \t]*)")
@@ -173,3 +193,14 @@ def _levels(source: Source) -> int:
     """How many folders up the relative imports of a file go, its own counted."""
     found = (match[1].count(".") for each in source.segments for match in _RELATIVE.finditer(each.text))
     return max(found, default=0)
+
+
+_REPLACED = re.compile(r"\bsys\.modules\[\s*[\"']([\w.]+)[\"']\s*\]\s*=")
+_PUT_FIRST = re.compile(r"\bsys\.path(?:\.insert\(\s*0\s*,|\s*=|\[:0\]\s*=)([^\n]*)")
+_TEXT = re.compile(r"[\"']([^\"'\n]+)[\"']")
+
+
+def _tricks(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The modules that a text replaces, and the names of folders in which it lets imports begin."""
+    folders = (name for line in _PUT_FIRST.findall(text) for name in _TEXT.findall(line))
+    return frozenset(_REPLACED.findall(text)), tuple(folders)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import libcst as cst
 
 from qlsp.analysis.machine import Frame, Machine
-from qlsp.analysis.program import BUILTINS, ClassModel, FunctionModel, ModuleModel, definitions
+from qlsp.analysis.program import BUILTINS, LIBRARIES, ClassModel, FunctionModel, ModuleModel, definitions
+from qlsp.syntax.names import Binding
 from qlsp.syntax.parse import ChunkError, Unit
 from qlsp.values.state import State
 from qlsp.values.value import ClassValue, FunctionValue, SpanId, Symbol, Unknown, Value
@@ -50,17 +53,30 @@ class Globals(Machine):
         return self._globals[key]
 
     def _compute(self, module: ModuleModel, name: str) -> Value:
-        for unit in reversed(module.binders.get(name, [])):
-            value = self._bound_by(module, unit, name)
+        binders = module.binders.get(name, [])
+        binding = [(unit.index, unit, "") for unit in binders]
+        binding += [(unit.index, unit, star) for unit, star in module.star_units]
+        for _, unit, star in sorted(binding, key=lambda each: each[0], reverse=True):
+            if star:
+                value = self._behind_star(module, star, name)
+            elif (found := module.bound_in(unit, name)) is not None and found.typing and len(binders) > 1:
+                value = None
+            else:
+                value = self._bound_by(module, unit, name)
             if value is not None:
-                return value
-        for star in module.stars:
-            value = self.qualified(f"{star}.{name}", module)
-            if not isinstance(value, (Symbol, Unknown)) or self.known(value):
                 return value
         if name in BUILTINS:
             return Symbol(f"builtins.{name}")
         return Unknown(f"'{name}' is not defined in view")
+
+    def _behind_star(self, module: ModuleModel, star: str, name: str) -> Value | None:
+        """What ``from module import *`` binds a name to: what the module lists, else names that are not private."""
+        found = self.finder.find(star, module.path)
+        listed = found.exports if found is not None else None
+        if name not in listed if listed is not None else name.startswith("_"):
+            return None
+        value = self.qualified(f"{star}.{name}", module)
+        return value if not isinstance(value, (Symbol, Unknown)) or self.known(value) else None
 
     def known(self, value: Value) -> bool:
         """True for a library name that the table has a row for."""
@@ -82,15 +98,41 @@ class Globals(Machine):
             node = unit.node
         except ChunkError:
             return Unknown(f"'{name}' is defined in a part that does not parse")
+        binding = module.bound_in(unit, name)
+        imported = self._imported(module, binding) if binding is not None else None
+        if isinstance(imported, (ClassValue, FunctionValue)):
+            return imported
         for inner in definitions(node):
             value = self.definition_value(module, unit, inner, name)
             if isinstance(value, FunctionValue):
                 return self.decorated(self.functions[value.span])
             if value is not None:
                 return value
-        if name in module.imports and "import" in unit.text:
+        if imported is not None:
+            return imported
+        if "import" in unit.text and name in module.imports:
             return self.qualified(module.imports[name], module)
         return self._assigned(module, unit, node, name)
+
+    def _imported(self, module: ModuleModel, binding: Binding) -> Value:
+        """What an import binds a name to; nothing is known where it may fail and a handler binds something else."""
+        value = self.qualified(binding.target, module)
+        others = [self.qualified(other, module) for other in binding.others]
+        if all(other == value for other in others):
+            return value
+        ours = [isinstance(each, (ClassValue, FunctionValue)) for each in (value, *others)]
+        if any(ours) and not (ours[0] and all(self._is_there(each, module) for each in binding.behind)):
+            return Unknown(f"'{binding.name}' is imported from one of several places")
+        return value
+
+    def _is_there(self, target: str, module: ModuleModel) -> bool:
+        """Can a target be imported, as far as the files in view tell?"""
+        top = target.partition(".")[0]
+        if top in LIBRARIES or top in sys.stdlib_module_names:
+            return True
+        parts = target.split(".")
+        prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        return any(self.finder.find(prefix, module.path) is not None for prefix in prefixes)
 
     def definition_value(
         self, module: ModuleModel, unit: Unit, node: cst.BaseStatement, name: str

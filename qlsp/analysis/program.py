@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Protocol
 
 import libcst as cst
 
-from qlsp.syntax.names import bindings
+from qlsp.syntax.names import Binding, bindings
 from qlsp.syntax.parse import ChunkError, FileSyntax, Unit
 from qlsp.values.value import SpanId
 
@@ -230,11 +231,11 @@ class ModuleModel:
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """Imported name to qualified name; of several imports of one name the first wins."""
+        """Imported name to qualified name; of several imports of one name the last wins that is not for types only."""
         found: dict[str, str] = {}
-        for binding in self._bindings:
+        for binding in sorted(self._bindings, key=lambda each: not each.typing):
             if binding.name != "*":
-                found.setdefault(binding.name, binding.target)
+                found[binding.name] = binding.target
         return found
 
     @cached_property
@@ -242,10 +243,36 @@ class ModuleModel:
         """Modules imported with a star."""
         return [binding.target for binding in self._bindings if binding.name == "*"]
 
+    @cached_property
+    def star_units(self) -> list[tuple[Unit, str]]:
+        """The top-level units with a star, and the modules."""
+        return [(unit, each.target) for unit, found in self._imports for each in found if each.name == "*"]
+
+    @cached_property
+    def exports(self) -> frozenset[str] | None:
+        """What ``__all__`` names, if it is one list of strings; else None."""
+        units = self.binders.get("__all__", [])
+        if len(units) != 1 or any("__all__." in unit.text for unit in self.syntax.units):
+            return None
+        try:
+            names = ast.literal_eval(units[0].text.partition("=")[2].strip())
+        except (SyntaxError, ValueError):
+            return None
+        return frozenset(map(str, names)) if isinstance(names, (list, tuple, set)) else None
+
     @property
     def imported(self) -> list[str]:
         """Everything that some import names, in a ``try`` and its ``except`` too."""
         return [binding.target for binding in self._bindings]
+
+    def bound_in(self, unit: Unit, name: str) -> Binding | None:
+        """How a top-level unit imports a name."""
+        found = next((found for each, found in self._imports if each is unit), [])
+        return next((each for each in found if each.name == name), None)
+
+    @property
+    def _bindings(self) -> list[Binding]:
+        return [each for _, found in self._imports for each in found]
 
     @cached_property
     def packages(self) -> frozenset[str]:
@@ -253,15 +280,15 @@ class ModuleModel:
         return frozenset(target.partition(".")[0] for target in self.imported)
 
     @cached_property
-    def _bindings(self) -> list[_Binding]:
+    def _imports(self) -> list[tuple[Unit, list[Binding]]]:
         found = []
         for unit in self.syntax.units:
             if "import" in unit.text and unit.kind == "statement":
                 try:
-                    found.extend(bindings(unit.node, self.name, self.is_package))
+                    found.append((unit, bindings(unit.node, self.name, self.is_package)))
                 except ChunkError:
                     continue
-        return [_Binding(binding.name, binding.target) for binding in found]
+        return found
 
     @cached_property
     def enrolments(self) -> list[Enrolment]:
@@ -322,9 +349,3 @@ class ModuleModel:
         """The last unit that may bind a global name."""
         units = self.binders.get(name)
         return units[-1] if units else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    name: str
-    target: str

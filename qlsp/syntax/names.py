@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A name that an import binds, and the qualified name it stands for."""
+    """A name that an import binds, and the qualified name it stands for.
+
+    ``others`` are what handlers bind the name to where the import fails, ``behind`` what is imported before it in the
+    same ``try``. ``typing``: only type checkers see it.
+    """
 
     name: str
     target: str
+    others: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    typing: bool = False
 
 
 def dotted(node: cst.BaseExpression) -> str | None:
@@ -54,6 +61,12 @@ def _statement(node: cst.CSTNode, package: str) -> Iterator[Binding]:
         arms: list[cst.CSTNode] = [node.body]
         if node.orelse is not None:
             arms.append(node.orelse)
+        if (dotted(node.test) or "").rpartition(".")[2] == "TYPE_CHECKING":
+            found = list(_first(arms[1:], package))
+            seen = set(map(_key, found))
+            yield from found
+            yield from (replace(each, typing=True) for each in _statement(node.body, package) if _key(each) not in seen)
+            return
         yield from _first(arms, package)
     elif isinstance(node, cst.Try | cst.TryStar):
         body: list[cst.CSTNode] = [node.body]
@@ -61,9 +74,12 @@ def _statement(node: cst.CSTNode, package: str) -> Iterator[Binding]:
             body.append(node.orelse)
         tried = list(_sequence(body, package))
         seen = {_key(binding) for binding in tried}
-        yield from tried
-        handlers = (handler.body for handler in node.handlers)
-        yield from (b for b in _first(handlers, package) if _key(b) not in seen)
+        caught = list(_first((handler.body for handler in node.handlers), package))
+        for number, each in enumerate(tried):
+            others = tuple(other.target for other in caught if _key(other) == _key(each))
+            before = tuple(other.target for other in tried[: number + 1]) if others else ()
+            yield replace(each, others=(*each.others, *others), behind=(*each.behind, *before))
+        yield from (b for b in caught if _key(b) not in seen)
         if node.finalbody is not None:
             yield from _statement(node.finalbody.body, package)
     elif isinstance(node, cst.Match):

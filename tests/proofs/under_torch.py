@@ -163,8 +163,8 @@ def loaded(texts: Mapping[str, str], folder: Path) -> Iterator[ModuleType]:
         sys.path.remove(str(folder))
         del builtins.reveal_quant  # type: ignore[attr-defined]
         for name in set(sys.modules) - before:
-            file = getattr(sys.modules[name], "__file__", None) or ""
-            if name == _MAIN or file.startswith(str(folder)):
+            places = [getattr(sys.modules[name], "__file__", None) or "", *getattr(sys.modules[name], "__path__", ())]
+            if name == _MAIN or any(place.startswith(str(folder)) for place in places):
                 del sys.modules[name]
 
 
