@@ -160,12 +160,16 @@ def loaded(texts: Mapping[str, str], folder: Path) -> Iterator[ModuleType]:
             spec.loader.exec_module(module)
         yield module
     finally:
-        sys.path.remove(str(folder))
         del builtins.reveal_quant  # type: ignore[attr-defined]
-        for name in set(sys.modules) - before:
-            places = [getattr(sys.modules[name], "__file__", None) or "", *getattr(sys.modules[name], "__path__", ())]
-            if name == _MAIN or any(place.startswith(str(folder)) for place in places):
-                del sys.modules[name]
+        for name in [name for name in set(sys.modules) - before if name == _MAIN or _is_in(folder, sys.modules[name])]:
+            del sys.modules[name]
+        sys.path.remove(str(folder))
+
+
+def _is_in(folder: Path, module: ModuleType) -> bool:
+    """Is a module, or a package without a file of its own, in a folder?"""
+    places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+    return any(place.startswith(str(folder)) for place in places)
 
 
 def run(texts: Mapping[str, str], folder: Path, description: Mapping[str, Any]) -> Seen:
