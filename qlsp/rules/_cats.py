@@ -51,7 +51,7 @@ def add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Do
 def _add_functional(ctx: RuleContext, edit: EditBuilder, call: OpCall, doubts: Doubts) -> None:
     method = edit.method(call.span)
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     quantized_everywhere(ctx, call.span, doubts)
     doubt_the_class(edit, method, doubts)
     site = plain_cat(edit, call)
@@ -127,7 +127,7 @@ def through_float(ctx: RuleContext, call: OpCall) -> Fix:
     if edit.repeats(call.span):
         raise NoFix("a concatenation in a loop")
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     require_one_call(ctx, call.span)
     doubt_the_class(edit, method, doubts)
     site = edit.call(call.span)

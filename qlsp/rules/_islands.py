@@ -45,7 +45,7 @@ def island(ctx: RuleContext, call: OpCall) -> Fix:
     """``self.quant(op(self.dequant(x)))``; ``op(self.dequant(x))`` where the result is dequantized right away."""
     edit, doubts = ctx.edits(), Doubts()
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     if call.spec.shape not in ONE_TENSOR:
         raise NoFix("a result of several tensors")
     method = edit.method(call.span)

@@ -74,7 +74,7 @@ class Operands:
     def check(self, call: OpCall) -> None:
         """What every rewrite of a call needs: eager contexts, one receiver that is converted, no alias."""
         require_eager(self.ctx, call.span, self.doubts)
-        require_converted_receiver(self.ctx, call.span)
+        require_converted_receiver(self.ctx, self.edit, call.span)
         if call.held:
             raise NoFix("something else may look at the tensor that is changed in place")
         if call.held is not None and self._is_inner(call):

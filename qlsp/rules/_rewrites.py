@@ -94,14 +94,18 @@ def require_eager(ctx: RuleContext, span: SpanId, doubts: Doubts) -> None:
             raise NoFix(f"{facts.context.root} is for another front end")
 
 
-def require_converted_receiver(ctx: RuleContext, span: SpanId) -> None:
-    """A new submodule of the method's object will be swapped: it is registered and a qconfig reaches it."""
+def require_converted_receiver(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> None:
+    """A new submodule of the method's object will be swapped: it is registered and a qconfig reaches it. The object is
+    one of the method's class, not one that the method was called on by another class."""
+    names = {each.name for each in edit.family(edit.method(span).cls).everyone}
     for facts, call in uses(ctx, span):
         if facts.context.workflow is not Workflow.EAGER:
             continue
         submodule = facts.submodules.get(call.receiver) if call.receiver is not None else None
         if submodule is None:
             raise NoFix("the receiver is no registered module")
+        if submodule.cls.rpartition(".")[2] not in names:
+            raise NoFix("the receiver is no object of the method's class")
         if submodule.qconfig in (None, Const(None)):
             raise NoFix("no qconfig reaches the receiver")
         if submodule.qconfig == OPEN_QCONFIG:

@@ -109,7 +109,7 @@ def _attribute(ctx: RuleContext, made: SpanId, call: OpCall) -> Fix:
     if edit.call(made).arguments:
         raise NoFix("a FloatFunctional takes no arguments")
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     quantized_everywhere(ctx, call.span, doubts)
     doubt_the_class(edit, method, doubts)
     hint = edit.bound_name(made) or f"ff_{call.spelling.rpartition('.')[2]}"

@@ -125,7 +125,7 @@ def _own_functional(ctx: RuleContext, call: OpCall) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     method = edit.method(call.span)
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     doubt_the_class(edit, method, doubts)
     attribute, operation = functional_at(ctx, edit, call.span)
     for facts, use in uses(ctx, call.span):

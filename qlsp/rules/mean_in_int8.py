@@ -189,7 +189,7 @@ def _behind(ctx: RuleContext, call: OpCall) -> Fix:
     """Dequantize the operand; the DeQuantStub call that comes later goes away if it has no other input."""
     edit, doubts = ctx.edits(), Doubts()
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     if call.owner is not None:
         require_stub_call(ctx, edit, call.span)
     method = edit.method(call.span)

@@ -163,7 +163,7 @@ def _own_module(ctx: RuleContext, call: OpCall) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     method = edit.method(call.span)
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     doubt_the_class(edit, method, doubts)
     for facts, use in uses(ctx, call.span):
         module, owner = facts.submodules.get(use.owner or 0), facts.submodules.get(use.receiver or 0)

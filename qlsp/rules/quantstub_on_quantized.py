@@ -148,7 +148,7 @@ def _removed(ctx: RuleContext, call: OpCall) -> Fix:
 def _dequantized(ctx: RuleContext, call: OpCall) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     require_eager(ctx, call.span, doubts)
-    require_converted_receiver(ctx, call.span)
+    require_converted_receiver(ctx, edit, call.span)
     require_one_call(ctx, call.span)
     stub = require_stub_call(ctx, edit, call.span)
     method = edit.method(call.span)
