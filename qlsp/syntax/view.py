@@ -417,7 +417,8 @@ class CodeView:
             if len(ancestor.bases) != 1 or (current.bases[0] or "").rpartition(".")[2] != ancestor.name:
                 raise NoFix("bases that are not one line of classes")
             current, found = ancestor, found or ancestor.methods.get("__init__")
-        if found is None and family.library != {"torch.nn.Module"}:
+        bare = not any("__init__" in each.text for each in (cls, *family.ancestors))
+        if found is None and not (bare and family.library == {"torch.nn.Module"}):
             raise NoFix(f"no base of {cls.name} has an __init__ in view")
         self._require_run(cls)
         return found

@@ -300,6 +300,12 @@ def test_a_submodule_stands_before_what_looks_at_the_model(line: str) -> None:
     assert f"self.cat = FloatFunctional()\n        {line}\n" in with_submodule(text)
 
 
+def test_a_class_of_methods_alone_gets_a_constructor() -> None:
+    text = NET[: NET.index("    def __init__")] + NET[NET.index("    def forward") :]
+    made = "    def __init__(self):\n        super().__init__()\n        self.cat = FloatFunctional()\n\n    def "
+    assert made in with_submodule(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -310,7 +316,7 @@ def test_a_submodule_stands_before_what_looks_at_the_model(line: str) -> None:
         NET.replace("    def forward(self, x):\n        return", "    def forward(self, x):\n        return lambda x:"),
         NET + "\n\nFloatFunctional = 3\n",
     ],
-    ids=["no init", "no super init", "bypassed", "static", "lambda", "name of something else"],
+    ids=["started elsewhere", "no super init", "bypassed", "static", "lambda", "name of something else"],
 )
 def test_where_no_submodule_can_be_added(text: str) -> None:
     with pytest.raises(NoFix):
