@@ -106,6 +106,11 @@ class Analysis:
             if facts is not None:
                 self.facts.append(facts)
 
+    def given_up(self) -> Iterator[tuple[str, Place]]:
+        """The runs that took more than their budget, and the ways to build a model that are not judged."""
+        found = dict.fromkeys(key for view in self.views for key in view.machine.given_up)
+        return ((reason, self.place(span)) for span, reason in found)
+
     def place(self, span: SpanId) -> Place:
         """Where a span id points."""
         module = self.project.module_at(span.path)
@@ -172,7 +177,11 @@ def check(
     collected = collect(modules, analysis.facts, analysis.place, flagged, len(paths), counts, EAGER, replaced)
     around = analysis.importers
     collected = replace(
-        collected, parsed=len(analysis.modules), importers=len(around.paths), partial=around.partial
+        collected,
+        parsed=len(analysis.modules),
+        importers=len(around.paths),
+        partial=around.partial,
+        given_up=tuple(analysis.given_up()) if statistics else (),
     )
     return CheckResult(tuple(ordered), sources, collected, crashed or broken, analysis, tuple(hidden), stale)
 

@@ -38,7 +38,7 @@ class Statistics:
     quantized tensor meets without a kernel (op). ``undecided``: (kind, reason, place) of those not decided,
     ``decided``: (kind, place) of the others. ``classes`` are the classes with a forward, True for those that a judged
     model runs. ``importers``: files outside of the run that were read because they use files of it; ``partial``: there
-    are more."""
+    are more. ``given_up``: (reason, place) of what was not run to its end."""
 
     files: int
     parsed: int
@@ -49,6 +49,7 @@ class Statistics:
     classes: tuple[tuple[Place, bool], ...] = ()
     importers: int = 0
     partial: bool = False
+    given_up: tuple[tuple[str, Place], ...] = ()
 
 
 def collect(

@@ -11,7 +11,7 @@ from typing import Any
 
 import libcst as cst
 
-from qlsp.analysis.machine import MAX_UNROLL, Argument, Arguments
+from qlsp.analysis.machine import MAX_ITEMS, MAX_UNROLL, Argument, Arguments
 from qlsp.analysis.statements import Statements
 from qlsp.syntax.names import dotted
 from qlsp.values.state import DictObject, ListObject, State, merge
@@ -44,6 +44,9 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "%": python.mod,
     "**": python.pow,
 }
+MAX_LENGTH = 1000
+"""Longer texts and numbers of more bits are not computed."""
+
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": python.eq,
     "!=": python.ne,
@@ -215,7 +218,7 @@ class Expressions(Statements):
             value = self.eval(element.value, state)
             if isinstance(element, cst.StarredElement):
                 items = self.items(value, state)
-                if items is None:
+                if items is None or len(found) + len(items) > MAX_ITEMS:
                     return None
                 found.extend(items)
             else:
@@ -291,22 +294,20 @@ class Expressions(Statements):
 
     def _arithmetic(self, operator: str, left: Any, right: Any) -> Value:
         compute = ARITHMETIC.get(operator)
-        if compute is None or (operator == "**" and abs(right if isinstance(right, int) else 0) > 64):
+        if compute is None or _is_large(operator, left, right):
             return Unknown("arithmetic that is not followed")
         try:
             result = compute(left, right)
         except Exception:
             return Unknown("arithmetic that fails")
-        if isinstance(result, str) and len(result) > 1000:
-            return Unknown("a long string")
-        return Const(result)
+        return Unknown("a long string") if isinstance(result, str) and len(result) > MAX_LENGTH else Const(result)
 
     def _sequence_arithmetic(self, operator: str, left: Value, right: Value, state: State) -> Value:
         modules = self.joined(left, right, state) if operator == "+" else None
         if modules is not None:
             return modules
         mine, theirs = self.items(left, state), self.items(right, state)
-        if operator == "+" and mine is not None and theirs is not None:
+        if operator == "+" and mine is not None and theirs is not None and len(mine) + len(theirs) <= MAX_ITEMS:
             joined = (*mine, *theirs)
             both_tuples = isinstance(left, TupleValue) and isinstance(right, TupleValue)
             return TupleValue(joined) if both_tuples else self.allocate(state, ListObject(joined))
@@ -318,8 +319,10 @@ class Expressions(Statements):
             return self.allocate(state, merged)
         if operator == "*":
             for sequence, count in ((mine, right), (theirs, left)):
-                if sequence is not None and isinstance(count, Const) and isinstance(count.value, int):
-                    repeated = tuple(sequence * min(count.value, MAX_UNROLL))
+                number = count.value if isinstance(count, Const) else None
+                times = min(number, MAX_UNROLL) if isinstance(number, int) else None
+                if sequence is not None and times is not None and len(sequence) * times <= MAX_ITEMS:
+                    repeated = tuple(sequence * times)
                     if isinstance(left, TupleValue) or isinstance(right, TupleValue):
                         return TupleValue(repeated)
                     return self.allocate(state, ListObject(repeated))
@@ -660,3 +663,19 @@ class Expressions(Statements):
     ) -> Value:
         """Call a function of the project (see ``calls``)."""
         raise NotImplementedError
+
+
+def _is_large(operator: str, left: Any, right: Any) -> bool:
+    """May the result of an operation on constants take long to compute, or much memory?"""
+    if operator == "**":
+        return not isinstance(right, (int, float)) or abs(right) > MAX_UNROLL or _size(left) > MAX_LENGTH
+    if operator == "*" and isinstance(left, int) != isinstance(right, int):
+        length, times = (_size(right), left) if isinstance(left, int) else (_size(left), right)
+        return isinstance(times, int) and length * times > MAX_LENGTH
+    return max(_size(left), _size(right)) > MAX_LENGTH
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, int):
+        return value.bit_length()
+    return len(value) if isinstance(value, (str, bytes, tuple)) else 1

@@ -195,8 +195,9 @@ class Interpreter(Fusing):
                 state = self.execute(node, state)
                 if state is not None:
                     last = state
-        except LIMITS:
+        except LIMITS as error:
             self.cut = True
+            self.give_up(SpanId(unit.path, unit.index, 0), "a script", error)
         finally:
             self.frame = None
             self.running.pop(module.path, None)
@@ -255,8 +256,9 @@ class Interpreter(Fusing):
             self.frame = None
             self.elsewhere = receiver is not None and self._configured_elsewhere(model)
             self.call_function(function, receiver, arguments, None, state)
-        except LIMITS:
+        except LIMITS as error:
             self.cut = True
+            self.give_up(function.span, "a function", error)
         finally:
             self.frame = None
             self.end_budget()
@@ -304,7 +306,8 @@ class Interpreter(Fusing):
         self.begin_entry()
         try:
             value = self.instantiate(cls, Arguments(more=True), None, state)
-        except LIMITS:
+        except LIMITS as error:
+            self.give_up(cls.span, "a constructor", error)
             return None
         finally:
             self.frame = None
@@ -360,8 +363,8 @@ class Interpreter(Fusing):
         try:
             self.keep_containers(self._names(root, state), state)
             self._forward(root, state, facts)
-        except LIMITS:
-            facts.gave_up = "more steps than the budget of a root"
+        except LIMITS as error:
+            facts.gave_up = self.give_up(context.span, "a forward", error)
         finally:
             self.facts, self.frame, self.path = None, None, ()
             self.end_root_budget()

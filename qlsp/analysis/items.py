@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.machine import Argument, Arguments
+from qlsp.analysis.machine import MAX_ITEMS, Argument, Arguments
 from qlsp.analysis.objects import Objects
 from qlsp.values.qparams import DerivedScale, ObservedScale
 from qlsp.values.state import DictObject, Instance, ListObject, State
@@ -214,7 +214,7 @@ class Items(Objects):
 
     def appended(self, thing: ListObject, value: Value) -> ListObject:
         """A list after ``append``."""
-        if thing.items is not None:
+        if thing.items is not None and len(thing.items) < MAX_ITEMS:
             return ListObject((*thing.items, value))
         return self.loosened(thing, value)
 
@@ -230,7 +230,7 @@ class Items(Objects):
     def extended(self, thing: ListObject, value: Value, state: State) -> ListObject:
         """A list after ``extend``."""
         items = self.items(value, state)
-        if items is not None and thing.items is not None:
+        if items is not None and thing.items is not None and len(thing.items) + len(items) <= MAX_ITEMS:
             return ListObject((*thing.items, *items))
         parts: list[tuple[Guard, Value]] = [(NO_GUARD, v) for v in thing.items or ()]
         if thing.element is not None:

@@ -115,7 +115,7 @@ class Loops(Conditions):
                 current = widened
         finally:
             self.loop_depth -= 1
-        raise BudgetExceeded
+        raise BudgetExceeded("a loop that does not settle")
 
     def passed_on(self, value: Value, step: Callable[[Value, State], Value], span: SpanId, state: State) -> Value:
         """A value that goes through an unknown number of steps."""

@@ -30,6 +30,8 @@ MAX_ENTRY_STEPS = 20_000
 MAX_FILE_STEPS = 100_000
 MAX_DEPTH = 40
 MAX_UNROLL = 64
+MAX_ITEMS = 4096
+"""A list that grows beyond this many items is one of unknown length; what a display spells out may be longer."""
 
 
 class BudgetExceeded(Exception):
@@ -114,6 +116,8 @@ class Machine:
         self.entry_steps = 0
         self.limit = MAX_ENTRY_STEPS
         self.cut = False
+        self.spent = 0
+        self.given_up: dict[tuple[SpanId, str], None] = {}
         self.depth = 0
         self.static_heap: dict[int, HeapObject] = {}
         self.functions: dict[SpanId, FunctionModel] = {}
@@ -145,7 +149,8 @@ class Machine:
     def end_budget(self) -> None:
         """The run is over; questions between two runs have a budget of their own."""
         self.entry_steps += self.steps
-        self.steps, self.limit = 0, MAX_ENTRY_STEPS
+        self.spent += self.steps
+        self.steps, self.limit, self.conditions = 0, MAX_ENTRY_STEPS, 0
 
     def begin_root_budget(self, context: Context) -> None:
         """The forward of a root begins; one that nobody uses may take less."""
@@ -153,6 +158,7 @@ class Machine:
 
     def end_root_budget(self) -> None:
         """The forward of a root is over; it counts for no entry."""
+        self.spent += self.steps
         self.steps, self.limit = 0, MAX_ENTRY_STEPS
 
     def tick(self) -> None:
@@ -160,6 +166,18 @@ class Machine:
         self.steps += 1
         if self.steps > self.limit:
             raise BudgetExceeded
+
+    def give_up(self, span: SpanId, what: str, error: Exception) -> str:
+        """Note that a run was ended: where it began, and why."""
+        deep = "calls that nest too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = f"{what} with {deep}" if deep else self._too_long(what)
+        self.given_up[span, reason] = None
+        return reason
+
+    def _too_long(self, what: str) -> str:
+        if self.facts is None and self.limit < MAX_ENTRY_STEPS:
+            return f"{what} after the {MAX_FILE_STEPS} steps of its file"
+        return f"{what} of more than {self.limit} steps"
 
     @property
     def current(self) -> Frame:

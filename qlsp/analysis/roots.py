@@ -169,6 +169,7 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
             key = (candidate.cls, candidate.workflow)
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > MAX_CONTEXTS:
+                view.machine.given_up[candidate.span, f"more than {MAX_CONTEXTS} ways to build a model"] = None
                 continue
             model = view.machine.origin_of(candidate.root.oid)
             context = Context(

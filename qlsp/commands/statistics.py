@@ -23,7 +23,11 @@ def statistics_lines(result: CheckResult, every_place: bool) -> Iterator[str]:
         yield f"importers: {statistics.importers} read{more}"
     for kind, (decided, found) in statistics.by_kind.items():
         yield f"{kind}: {decided} of {found} decided"
-    yield from _undecided_lines(statistics, Locator(result.sources), every_place)
+    locator = Locator(result.sources)
+    yield from _undecided_lines(statistics, locator, every_place)
+    for reason, count in sorted(Counter(reason for reason, _ in statistics.given_up).items()):
+        yield f"gave up: {count} {reason}"
+        yield from (f"  {locator.name(place)}" for each, place in statistics.given_up if each == reason)
     counts = ", ".join(f"{code} {count}" for code, count in sorted(statistics.findings.items()))
     yield f"findings: {counts or 'none'}"
     shares = share(result.diagnostics)

@@ -129,7 +129,7 @@ def test_a_budget_that_runs_out_is_said_and_nothing_hangs(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(machine, "MAX_STEPS", 20)
     analysis = engine.analyze(["net.py"], Config(), {"net.py": BAD})
-    assert [f.gave_up for f in analysis.facts] == ["more steps than the budget of a root"]
+    assert [f.gave_up for f in analysis.facts] == ["a forward of more than 20 steps"]
 
 
 GIVEN_BLOCK = """\
