@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from qlsp.analysis.aliases import Aliases
 from qlsp.analysis.classes import decorator_kind
-from qlsp.analysis.facts import Alias, Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts
-from qlsp.analysis.fusing import Fusing
+from qlsp.analysis.facts import Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
@@ -39,7 +39,7 @@ from qlsp.values.value import (
     choice,
     options_of,
 )
-from qlsp.values.workflow import Mode, Stage, Workflow
+from qlsp.values.workflow import Stage, Workflow
 
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
 INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
@@ -63,7 +63,7 @@ class LifecycleEvent:
     fused: bool = True
 
 
-class Interpreter(Fusing):
+class Interpreter(Aliases):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -357,7 +357,7 @@ class Interpreter(Fusing):
         self.effective = self._qconfigs(root, state, context.assumed)
         self.derived = self.derived_layers(root, state)
         if context.workflow is Workflow.EAGER:
-            facts.aliases = self._split_aliases(root, state, context.mode)
+            facts.aliases = self.split_aliases(root, state, context.mode)
         self.facts = facts
         self.building = self.shared = 0
         try:
@@ -619,46 +619,8 @@ class Interpreter(Fusing):
         own = instance.attributes.get("qconfig", inherited)
         found[value.oid] = own
         for name, child in instance.attributes.items():
-            if name != "qconfig":
+            if name != "qconfig" and not self.is_plain(child, state):
                 self._propagate(child, own, state, found)
-
-    def _split_aliases(self, root: Ref, state: State, mode: Mode) -> dict[int, Alias]:
-        """Give each second name of a module an object of its own, as convert does by swapping the first name only.
-
-        ``prepare_qat`` swaps a first time, so that there the second name of a class with a quantization-aware twin
-        is a module of its own, which convert swaps, and the third one is left. A stub or a FloatFunctional behind
-        a second name is taken as if it were swapped: its finding is the name, not all that follows from it.
-        """
-        assert self.effective is not None
-        found: dict[int, Alias] = {}
-        for parent in self._names(root, state):
-            instance = self.instance(state, Ref(parent))
-            if instance is None or parent not in self.effective:
-                continue
-            count: dict[int, int] = {}
-            for name, value in instance.attributes.items():
-                child = self.instance(state, value)
-                if child is None or not isinstance(value, Ref) or not self.conversion(value):
-                    continue
-                base = self.native_base(child) or ""
-                row = self.backend.modules.get(base)
-                functional = base in self.backend.functional_classes
-                if not functional and (row is None or not row.swapped):
-                    continue
-                count[value.oid] = count.get(value.oid, 0) + 1
-                if count[value.oid] == 1:
-                    continue
-                alias = self.allocate(state, child)
-                twin = mode is Mode.QAT and base in self.backend.trained_modules and count[value.oid] == 2
-                if twin or functional or (row is not None and row.role is not None):
-                    self.effective[alias.oid] = self.effective[value.oid]
-                if not twin:
-                    place = self.named.get((parent, name), instance.created)
-                    found[alias.oid] = Alias(parent, name, value.oid, place)
-                current = self.instance(state, Ref(parent))
-                assert current is not None
-                state.heap[parent] = current.with_attribute(name, alias)
-        return found
 
     def _own_qconfigs(self, root: Ref, state: State) -> list[Value]:
         """The qconfigs other than None that are set somewhere in the tree."""

@@ -2,7 +2,8 @@
 
 ## What it does
 Flags the second name of a layer, stub or FloatFunctional where the converted model calls it on a quantized tensor:
-`self.b = self.a`, `nn.Sequential(m, m)`, `nn.ModuleList([m] * 3)`.
+`self.b = self.a`, `nn.Sequential(m, m)`, `nn.ModuleList([m] * 3)`, or a plain list, dict or object that keeps a layer
+which the model has as a child.
 
 ## Why it matters
 The float model, calibration and training run, and calling one name twice would be right. But convert walks through
