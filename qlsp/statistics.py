@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ UNUSED = "no root uses this class"
 UNREPORTED = "wrong in a way that no rule reports"
 VENDOR = "the front end of a vendor, whose rules are others"
 KINDS = ("cat", "stub", "op")
+
+OTHER_SOURCES = frozenset({"QuantWrapper", "add_quant_dequant", "Quantize", "models.quantization"})
+"""What else makes quantized tensors in eager mode: wrappers, the module that a stub becomes, torchvision's models."""
 
 NAMESPACES = (
     "torch.ao",
@@ -66,7 +70,8 @@ def collect(
     object runs as they are.
 
     A call is decided if it is flagged, if it is right in every context in which a judged model reaches it, or if no
-    judged model can reach it."""
+    judged model can reach it. Where no file names anything that quantizes a tensor, no model without a known use
+    does so."""
     dead = _Dead(facts, overridden)
     calls: dict[SpanId, list[tuple[Facts, Scales, OpCall]]] = {}
     for each in facts:
@@ -76,14 +81,15 @@ def collect(
     flagged = _Flagged(modules, diagnostics)
     decided: list[tuple[str, Place]] = []
     undecided: list[tuple[str, str, Place]] = []
+    closed = not _quantizing_code(modules.values(), backend)
     quantizing = {span for span, reached in calls.items() if _quantizes(reached)}
     for module in modules.values():
         for kind, span in sites(module, backend, quantizing):
             where = place(span)
             reached = calls.get(span, [])
             stubs = [each for each in reached if each[2].spec.role is Role.QUANTIZE]
-            reason = _reason(kind, stubs if kind == "stub" and stubs else reached, _foreign(module))
-            if reason == NOT_REACHED and dead(span):
+            reason = _reason(kind, stubs if kind == "stub" and stubs else reached, closed or _foreign(module))
+            if reason == NOT_REACHED and (closed or dead(span)):
                 reason = None
             if reason is None or flagged(where):
                 decided.append((kind, where))
@@ -96,14 +102,17 @@ def collect(
 
 
 def _classes(modules: Mapping[str, ModuleModel], facts: Sequence[Facts]) -> Iterator[tuple[Place, bool]]:
-    """The classes with a forward, and whether a judged model runs it."""
+    """The classes with a forward, and whether a judged model runs it. One that calls nothing runs where it is built."""
     judged = [each for each in facts if each.context.workflow is not Workflow.NONE]
     run = {(span.path, span.unit) for each in judged for span in each.evaluated}
+    built = {submodule.cls for each in judged for submodule in each.submodules.values()}
     for module in modules.values():
         for unit in module.syntax.units:
             forwards = [member for member in unit.members if member.name == "forward"]
             if forwards:
                 reached = any((module.path, member.index) in run for member in forwards)
+                if not any("(" in member.text.partition(":\n")[2] for member in forwards):
+                    reached = unit.name in built
                 yield Place(module.path, Span(unit.start, unit.end, unit.segment)), reached
 
 
@@ -143,6 +152,15 @@ class _Dead:
         if span in self.evaluated or chunk in self.open:
             return False
         return chunk in self.run or chunk in self.overridden
+
+
+def _quantizing_code(modules: Iterable[ModuleModel], backend: Backend) -> bool:
+    """Does any file name what makes quantized tensors: a stub, a wrapper with stubs, a quantizing function?"""
+    rows = (row for row in backend.rows if row.role is Role.QUANTIZE)
+    names = {name.rpartition(".")[2] for row in rows for name in (*row.functions, *row.modules)}
+    renamed = {name.rpartition(".")[2] for name, _ in backend.renames}
+    words = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names | renamed | OTHER_SOURCES)))})\b")
+    return any(words.search(segment.text) for module in modules for segment in module.syntax.source.segments)
 
 
 def _foreign(module: ModuleModel) -> bool:

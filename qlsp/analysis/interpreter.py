@@ -163,10 +163,27 @@ class Interpreter(Aliases):
 
     def library_instance(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """QuantWrapper makes a root, so it counts among the models built here."""
+        if name == WRAPPER and arguments.positional and self.loop_depth:
+            first = arguments.positional[0]
+            inner = self._made_elsewhere(first.value, self.span(node), state)
+            rest = arguments.positional[1:]
+            arguments = replace(arguments, positional=[replace(first, value=inner), *rest])
         ref = super().library_instance(name, arguments, node, state)
         if name == WRAPPER and isinstance(ref, Ref):
             self.created.append((ref, Symbol(WRAPPER), self.span(node)))
         return ref
+
+    def _made_elsewhere(self, value: Value, span: SpanId, state: State) -> Value:
+        """What a wrapper gets. Code that goes through the children of a model tests each before it wraps it: what
+        the same call has wrapped is not wrapped again, though the test is not followed."""
+        if isinstance(value, Choice):
+            return choice([(guard, self._made_elsewhere(option, span, state)) for guard, option in value.options])
+        if not isinstance(value, Ref):
+            return value
+        inside = (self.instance(state, Ref(oid)) for oid in (value.oid, *self.submodules_of(value, state)))
+        if any(instance is not None and instance.created == span for instance in inside):
+            return Unknown("a wrapper around what the same call has made")
+        return value
 
     # --- entries ------------------------------------------------------------------------------------
 

@@ -272,6 +272,10 @@ class Lifecycle(Registries):
             members = frozenset(self.origin_of(oid) for oid in found)
             self._emit(Handover(self._statement(), callee, members, state.guard, self.entry))
 
+    def _hand_down(self, values: Iterable[Value], function: SpanId, state: State) -> None:
+        """A recursion that is not followed further gets these values."""
+        self._hand_over(values, self.functions[function].name, state)
+
     # --- does a model have a qconfig? ---------------------------------------------------------------
 
     def qconfig_state(self, model: Value, state: State) -> QconfigState:
@@ -593,7 +597,7 @@ class Lifecycle(Registries):
                 span = function.span if isinstance(function, FunctionValue) else function.function.span  # type: ignore[union-attr]
                 if self._stack.count(span) >= 3 or self.depth >= 40:
                     receiver = [function.receiver] if isinstance(function, Bound) else []
-                    self._hand_over([*receiver, *_values(arguments)], function.name, state)
+                    self._hand_down([*receiver, *_values(arguments)], span, state)
             case ClassValue():
                 foreign = any(
                     isinstance(entry, Unknown)

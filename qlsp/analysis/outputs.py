@@ -43,6 +43,9 @@ AWARE = frozenset({"dequantize", "int_repr", "q_scale", "q_zero_point", "qscheme
 
 _RESHAPING = re.compile(r"(?i)quant|stub|wrap|convert|prepare|patch|replace")
 
+_STUBS = re.compile(r"(?i)quant|stub|wrap")
+"""Text of a function that may put stubs around a part of a model."""
+
 
 class Outputs(Registration):
     """Results of models in scripts."""
@@ -84,6 +87,13 @@ class Outputs(Registration):
         if _RESHAPING.search(callee):
             for value in given:
                 self.reshaped |= self._reach(value, state)
+
+    def _hand_down(self, values: Iterable[Value], function: SpanId, state: State) -> None:
+        """The body of a recursion is in view, so it puts stubs around no model unless it says so."""
+        if _STUBS.search(self.functions[function].unit.text):
+            super()._hand_down(values, function, state)
+        else:
+            super()._hand_over(values, self.functions[function].name, state)
 
     def forward(self, method: Bound, arguments: Arguments, node: cst.Call | None, state: State) -> Value:
         """In a script, a tensor that stands for the result."""

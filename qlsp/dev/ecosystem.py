@@ -123,9 +123,12 @@ def commit(folder: Path) -> str:
 
 
 def summary(base: CodeBase, result: CheckResult, seconds: float) -> dict[str, Any]:
-    """What the table and a comparison need. Calls are counted in the files with eager quantization code; so are
-    the model classes that judged models run, ``elsewhere`` those in the other files."""
-    eager = {path for path, module in result.analysis.modules.items() if uses_eager(module, EAGER)}
+    """What the table and a comparison need. Calls are counted in the files with eager quantization code, not in those
+    written for a vendor's front end; so are the model classes that judged models run, ``elsewhere`` those in the
+    other files."""
+    vendor = {view.module.path for view in result.analysis.views if view.machine.script.vendor}
+    named = (path for path, module in result.analysis.modules.items() if uses_eager(module, EAGER))
+    eager = set(named) - vendor
     statistics = result.statistics
 
     def place(where: Place) -> str:

@@ -15,9 +15,9 @@ from torch.ao.quantization import DeQuantStub, QuantStub, QuantWrapper, convert,
 """
 
 
-def counted(text: str) -> Statistics:
+def counted(text: str, head: str = HEAD) -> Statistics:
     path = "models.py"
-    return check([path], Config(), {path: HEAD + textwrap.dedent(text)}, statistics=True).statistics
+    return check([path], Config(), {path: head + textwrap.dedent(text)}, statistics=True).statistics
 
 
 def reasons(statistics: Statistics) -> list[tuple[str, str]]:
@@ -107,3 +107,35 @@ def test_the_classes_that_judged_models_run() -> None:
     unused = "\n\nclass Unused(nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
     statistics = counted(BLOCK + SECOND_IN_A_LINE + unused)
     assert [reached for _, reached in statistics.classes] == [True, True, True, False]
+
+
+def test_a_class_whose_forward_calls_nothing_runs_where_it_is_built() -> None:
+    same = """
+class Same(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.same, self.dequant = QuantStub(), Same(), DeQuantStub()
+
+    def forward(self, x):
+        return self.dequant(self.same(self.quant(x)))
+"""
+    assert [reached for _, reached in counted(same).classes] == [True, True]
+    assert [reached for _, reached in counted(same.replace("Same()", "nn.ReLU()")).classes] == [False, True]
+
+
+PLAIN = """
+class Plain(nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, y], 1)
+"""
+
+
+def test_where_nothing_makes_quantized_tensors_none_meets_a_concatenation() -> None:
+    traced = "import torch\nfrom torch import nn\nfrom torch.ao.quantization.quantize_fx import prepare_fx\n"
+    assert counted(PLAIN, traced).by_kind["cat"] == (1, 1)
+    assert counted(PLAIN).by_kind["cat"] == (0, 1)
