@@ -14,6 +14,9 @@ from qlsp.text import Source, SourceError
 MAX_REACHABLE = 400
 """Files that are followed from one file over its imports."""
 
+MAX_FOLDERS = 8
+"""Folders above a file in which a path that it names may start."""
+
 
 class Project:
     """Finds and parses files. ``dependencies`` records, per analysed file, every module name that was asked
@@ -93,6 +96,26 @@ class Project:
             except SourceError:
                 self._modules[path] = None
         return self._modules[path]
+
+    def file(self, name: str, importer: str) -> ModuleModel | None:
+        """The file that a relative path names, as seen from a file or one of the folders above it."""
+        folder = os.path.dirname(importer)
+        for _ in range(MAX_FOLDERS):
+            path = os.path.normpath(os.path.join(folder, name))
+            if self._exists(path):
+                self.dependencies.setdefault(importer, {})[name] = path
+                if path not in self._modules:
+                    try:
+                        self.load(path)
+                    except SourceError:
+                        self._modules[path] = None
+                return self._modules[path]
+            parent = os.path.dirname(folder)
+            if parent == folder or os.path.isabs(name):
+                break
+            folder = parent
+        self.dependencies.setdefault(importer, {})[name] = None
+        return None
 
     def reachable(self, path: str) -> list[ModuleModel]:
         """The files of the project that importing a file runs, itself first."""

@@ -387,7 +387,7 @@ class Calls(ModuleContainers):
             state.heap[copy.oid] = ListObject(tuple(self.copy_graph(v, state, seen) for v in thing.items))
         elif isinstance(thing, DictObject):
             entries = tuple((k, self.copy_graph(v, state, seen)) for k, v in thing.entries)
-            state.heap[copy.oid] = DictObject(entries, thing.rest)
+            state.heap[copy.oid] = replace(thing, entries=entries)
         return copy
 
     def copied(self, original: int, copy: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from qlsp.analysis.configs import Configs
 from qlsp.analysis.facts import (
     Handover,
     LifecycleCall,
@@ -23,7 +24,6 @@ from qlsp.analysis.library import PARAMETER_LISTS, RETURN_SELF
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.analysis.program import ClassModel, FunctionModel, ModuleModel
-from qlsp.analysis.registries import Registries
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import ChunkError, Unit, walk
@@ -133,7 +133,7 @@ SETTINGS = frozenset({"cfg", "config", "conf", "args", "opt", "opts", "hparams",
 _SETS_QCONFIG = re.compile(r"\bqconfig\b")
 
 
-class Lifecycle(Registries):
+class Lifecycle(Configs):
     """Records what scripts do to models, in the order of execution."""
 
     script: ScriptFacts

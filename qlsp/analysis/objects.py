@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from qlsp.analysis.classes import Classes
-from qlsp.values.state import Instance, State
+from qlsp.values.state import DictObject, Instance, State
 from qlsp.values.value import (
     A_NUMBER,
     Bound,
@@ -107,6 +107,9 @@ MODULE_ATTRIBUTES = frozenset(
 )
 """What every ``torch.nn.Module`` has, by ``dir`` of torch 2.13."""
 
+DICT_METHODS = frozenset(
+    ["clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"]
+)
 MODULE = "torch.nn.Module"
 NAMESPACE = Symbol("types.SimpleNamespace")
 NAMED_TUPLES = frozenset({Symbol("typing.NamedTuple"), Symbol("typing_extensions.NamedTuple")})
@@ -166,6 +169,8 @@ class Objects(Classes):
 
     def _object_attribute(self, ref: Ref, name: str, state: State) -> Value:
         thing = self.load(state, ref)
+        if isinstance(thing, DictObject) and thing.attributes:
+            return self._entry_attribute(ref, thing, name)
         if not isinstance(thing, Instance):
             return Bound(ref, name)
         if name in thing.attributes:
@@ -187,6 +192,15 @@ class Objects(Classes):
             return Bound(ref, name)
         return Unknown(f"attribute '{name}' is not set in view", ("attribute", ref.oid, name))
 
+    def _entry_attribute(self, ref: Ref, thing: DictObject, name: str) -> Value:
+        """``cfg.name`` of a dict whose entries are attributes, too."""
+        entries = dict(thing.entries)
+        if name in entries:
+            return entries[name]
+        if name in DICT_METHODS or thing.rest is None:
+            return Bound(ref, name)
+        return Unknown(thing.rest.reason if isinstance(thing.rest, Unknown) else "an entry of an unknown dict")
+
     def _set_elsewhere(self, name: str) -> bool:
         """Does the file assign an attribute of this name to an object with a global name, or may it?"""
         sets = re.compile(rf"(?<![\w.])(\w+)\s*\.\s*{re.escape(name)}\s*=[^=]|\bsetattr\b|\b__dict__\b|\bvars\(")
@@ -204,6 +218,9 @@ class Objects(Classes):
             for _, option in target.options:
                 self.set_attribute(option, name, value, state)
             return
-        instance = self.instance(state, target)
-        if instance is not None and isinstance(target, Ref):
-            state.heap[target.oid] = instance.with_attribute(name, value)
+        thing = self.load(state, target) if isinstance(target, Ref) else None
+        if isinstance(target, Ref) and isinstance(thing, Instance):
+            state.heap[target.oid] = thing.with_attribute(name, value)
+        elif isinstance(target, Ref) and isinstance(thing, DictObject) and thing.attributes:
+            entries = {**dict(thing.entries), name: value}
+            state.heap[target.oid] = replace(thing, entries=tuple(entries.items()))

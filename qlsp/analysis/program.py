@@ -40,6 +40,9 @@ class Finder(Protocol):
     def modules(self) -> list[ModuleModel]:
         """Every file that was read."""
 
+    def file(self, name: str, importer: str) -> ModuleModel | None:
+        """The file that a relative path names, as seen from a file or one of the folders above it."""
+
     def reachable(self, path: str) -> list[ModuleModel]:
         """The files of the project that importing a file runs, itself first; those of installed packages are
         left out."""

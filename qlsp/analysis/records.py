@@ -57,7 +57,11 @@ class Records(Calls):
         base = order[-1] if len(order) == len(models) + 1 else None
         if isinstance(base, Symbol) and not any(model.methods for model in models):
             if base.name in PLAIN_DICTS:
-                return self.new_dict(arguments, state)
+                made = self.new_dict(arguments, state)
+                thing = self.load(state, made)
+                if isinstance(thing, DictObject) and any("__getattr__" in model.attributes for model in models):
+                    state.heap[made.oid] = replace(thing, attributes=True)
+                return made
             if base.name == "builtins.list":
                 return self.new_sequence(arguments, state)
         return super().instantiate(cls, arguments, node, state)

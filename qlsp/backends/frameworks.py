@@ -28,3 +28,44 @@ BUILDERS = frozenset(
     for function in ("build_from_cfg", "build_model_from_cfg")
 )
 """Functions of a description and a registry: ``build_from_cfg(cfg, registry, default_args=None)``."""
+
+ATTRIBUTE_DICTS = frozenset(
+    [
+        "mmcv.Config",
+        "mmcv.ConfigDict",
+        "mmcv.utils.Config",
+        "mmcv.utils.ConfigDict",
+        "mmengine.Config",
+        "mmengine.ConfigDict",
+        "mmengine.config.Config",
+        "mmengine.config.ConfigDict",
+        "addict.Dict",
+        "easydict.EasyDict",
+        "ml_collections.ConfigDict",
+        "munch.Munch",
+        "munch.munchify",
+        "omegaconf.OmegaConf.create",
+    ]
+)
+"""What makes a dict whose entries are attributes, too."""
+
+CONFIG_READERS = frozenset(
+    f"{module}.Config.fromfile" for module in ("mmcv", "mmcv.utils", "mmengine", "mmengine.config")
+)
+"""What runs a Python file and gives its names as a configuration."""
+
+DATA_READERS = frozenset(
+    f"{module}.{function}"
+    for module, functions in {
+        "yaml": ("load", "safe_load", "full_load", "unsafe_load"),
+        "json": ("load", "loads"),
+        "toml": ("load", "loads"),
+        "tomllib": ("load", "loads"),
+        "omegaconf.OmegaConf": ("load", "from_cli"),
+    }.items()
+    for function in functions
+)
+"""What reads a configuration that is no program."""
+
+PARSERS = frozenset({"argparse.ArgumentParser", "configargparse.ArgumentParser", "configargparse.ArgParser"})
+PARSING = frozenset({"parse_args", "parse_known_args"})

@@ -18,11 +18,12 @@ class ListObject:
 @dataclass(frozen=True, slots=True)
 class DictObject:
     """A dict with constant keys in insertion order; ``rest`` stands for entries under unknown keys, ``factory`` makes
-    those that are missing (``defaultdict``)."""
+    those that are missing (``defaultdict``), and ``attributes`` says that entries can be read as attributes."""
 
     entries: tuple[tuple[object, Value], ...] = ()
     rest: Value | None = None
     factory: Value | None = None
+    attributes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
