@@ -420,6 +420,7 @@ MESSAGES: dict[str, str] = {
     "fix-alias-copy": "Give the second name a copy of the module",
     "fix-alias-copy-reason": "the two modules start equal, but training no longer keeps their weights equal",
     "fix-add-qconfig": "Give `{model}` the default qconfig of {backend} before it is prepared",
+    "fix-add-named-qconfig": "Set `{model}.qconfig` to `{name}` before prepare",
     "fix-add-qconfig-reason": "the backend and its observers are a choice, and the model becomes a quantized one",
     "fix-move-qconfig": "Assign the qconfig before prepare",
     "fix-move-qconfig-reason": "prepare reads it there; the model is then quantized, as the code asks",

@@ -11,6 +11,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import OpCall
@@ -20,23 +21,30 @@ from qlsp.rules._causes import cause_of
 from qlsp.rules._kernels import native
 from qlsp.rules._operands import Emit, Kind, span_of
 from qlsp.rules._rewrites import consumers, dequant_stub, doubt_the_class, uses
+from qlsp.rules._sums import FREED, lone_relu, named_in_a_string, summed
 from qlsp.rules._through_float import ThroughFloat
 
 if TYPE_CHECKING:
     from qlsp.syntax.edits import Key
 
 
+@dataclass
 class Rewriting(ThroughFloat):
-    """One expression on its way to quantized kernels."""
+    """One expression on its way to quantized kernels; ``with_relu`` takes the ReLU behind an addition into it,
+    ``freed`` says that a ReLU module with other uses lost this one."""
+
+    with_relu: bool = True
+    freed: bool = False
 
     def fix(self) -> Fix:
         """The fix of the whole expression, and of others that begin on its line."""
         roots = [self.root, *self._companions()]
         for root, emit in [(root, self.plan(root)) for root in roots]:
-            self._replace_with_relu(root, emit())
+            self._write(root, emit())
         doubt_the_class(self.edit, self.method, self.doubts)
         title = next(title for ways, title in _TITLES if self.ways <= ways)
-        return self.doubts.fix(self.edit, Message.of(title), Message.of("fix-op-reason"))
+        fix = self.doubts.fix(self.edit, Message.of(title), Message.of("fix-op-reason"))
+        return replace(fix, reveals=FREED) if self.freed else fix
 
     def before_dequant(self) -> Fix:
         """``dequant(op(a))`` becomes ``op(dequant(a))``: no new module, the operator runs in float."""
@@ -104,18 +112,38 @@ class Rewriting(ThroughFloat):
             self.edit.replace(other.place, one.text)
         return self.doubts.fix(self.edit, Message.of("fix-mix-number"), Message.of("fix-mix-number-reason"))
 
-    def _replace_with_relu(self, root: OpCall, text: str) -> None:
-        """Replace an expression; a ReLU function around an addition is part of it."""
-        outer = self.consumer(root)
-        added = re.sub(rf"^({self.method.receiver}\.\w+)\.add\(", r"\1.add_relu(", text)
-        function = outer is not None and outer.spec.op == "relu" and outer.owner is None
-        if outer is None or not function or added == text or root.held is not None:
+    def _write(self, root: OpCall, text: str) -> None:
+        """Replace an expression; a ReLU that takes all of an addition becomes part of it."""
+        added = _ADDITION.sub(r"\1.add_relu(", text)
+        relu = self._relu_behind(root) if self.with_relu and added != text else None
+        if relu is None:
             self._replace(root, text)
             return
-        place = self.edit.expression(outer.span).place
-        if comments(self.edit.text(place)) - comments(added):
-            raise NoFix("a comment would go")
-        self.edit.replace(place, added)
+        attribute = self.edit.receiver_attribute(relu.span) if relu.owner is not None else None
+        if relu.alternatives[0].operands[0].span == root.span:
+            place = self.edit.expression(relu.span).place
+            if comments(self.edit.text(place)) - comments(added):
+                raise NoFix("a comment would go")
+            self.edit.replace(place, added)
+        else:
+            operand = summed(self.ctx, self.edit, root, relu.span)
+            self._replace(root, added)
+            self.edit.take_operand(relu.span, operand)
+        if attribute is not None and not self.edit.remove_submodule(self.method.cls, attribute):
+            self.freed = True
+
+    def _relu_behind(self, root: OpCall) -> OpCall | None:
+        """The ReLU behind a sum; a module only if no string names it, as a list of modules to fuse does."""
+        outer = self.consumer(root)
+        if outer is not None and outer.spec.op == "relu" and outer.owner is None:
+            return outer if root.held is None else None
+        relu = lone_relu(self.ctx.facts, root)
+        if relu is None or named_in_a_string(self.ctx, self.edit, relu):
+            return None
+        if root.held is not None and relu.alternatives[0].operands[0].span == root.span:
+            return None
+        same = all(use.spec.op == "relu" for _, use in uses(self.ctx, relu.span))
+        return relu if same and relu.span.path == root.span.path else None
 
     def _companions(self) -> list[OpCall]:
         """Other expressions with the same mistake on the line, which share the finding."""
@@ -156,6 +184,9 @@ class Rewriting(ThroughFloat):
             self.doubts.reasons, self.loops, self.ways = doubts, loops, ways
             return self.island(call)
 
+
+_ADDITION = re.compile(r"^([\w.]+)\.add\(")
+"""The beginning of an addition by a FloatFunctional."""
 
 _TITLES: tuple[tuple[set[str], str], ...] = (
     ({"functional"}, "fix-op-functional"),

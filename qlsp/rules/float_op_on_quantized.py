@@ -86,9 +86,10 @@ Each line needs a FloatFunctional (or a stub) of its own: it holds the observer 
 
 ## Fix safety
 Safe, as the float output stays the same to the bit: `+`, `-`, `*`, `@`, the minus sign, division by a power of two,
-squares, sums that are written out, and functions with a module twin. An in-place operator becomes an assignment, if
-nothing else may look at the tensor that it changed. Where the result goes straight into a DeQuantStub, the stub
-moves before the operator.
+squares, sums that are written out, and functions with a module twin. A ReLU that gets all of a sum becomes part of it
+(`add_relu`), as a function or as a module that no string of the file names, as a list of modules to fuse does. An
+in-place operator becomes an assignment, if nothing else may look at the tensor that it changed. Where the result goes
+straight into a DeQuantStub, the stub moves before the operator.
 
 Unsafe: division by other numbers, `silu` and `abs` (rounded differently), and for everything else the way through
 float, `self.quant(op(self.dequant(x)))`, which costs two conversions at every run. A fix is unsafe as well where a base
@@ -113,7 +114,7 @@ from collections.abc import Iterator
 
 from qlsp.analysis.facts import OpCall
 from qlsp.analysis.scales import Scales
-from qlsp.diagnostics import Fix, Message, Predicts, Severity
+from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.rules._arithmetic import Rewriting
 from qlsp.rules._causes import Cause, raising, shown
 from qlsp.rules._nesting import outermost
@@ -144,9 +145,17 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     """Write the expression with quantized kernels as far as there are any; the rest runs in float."""
     call = call_of(ctx, finding.subject)
     yield from attempts(
-        lambda: Rewriting(ctx, ctx.edits(), call).fix(),
+        lambda: _rewritten(ctx, call),
         lambda: Rewriting(ctx, ctx.edits(), call).before_dequant(),
     )
+
+
+def _rewritten(ctx: RuleContext, call: OpCall) -> Fix:
+    """With the ReLU behind the operator where that can be done."""
+    try:
+        return Rewriting(ctx, ctx.edits(), call).fix()
+    except NoFix:
+        return Rewriting(ctx, ctx.edits(), call, with_relu=False).fix()
 
 
 def _finding(ctx: RuleContext, scales: Scales, call: OpCall) -> Finding:

@@ -43,9 +43,11 @@ on every child, and a child's own attribute beats the parent's.
         return convert(net)
 
 ## Fix safety
-The fix assigns the default qconfig of the backend that the configuration (`qconfig-backend`) or the project names,
-in the line before prepare. It is unsafe: which backend, and which observers, is a choice, and the model becomes a
-quantized one. Where no backend is named the fix is shown only.
+The fix assigns the default qconfig of the backend that the configuration (`qconfig-backend`) or the project names (as
+a text, a constant or a default argument), else the one qconfig of torch that the project assigns elsewhere
+(`tq.default_qconfig`), in the line before prepare; before `prepare_qat` that is one with fake-quantizers. It is
+unsafe: which backend, and which observers, is a choice, and the model becomes a quantized one. Where no backend is
+named the fix is shown only.
 
 ## When it is silent
 A model that comes from outside (a parameter, `torch.load`, a package that is not in view), one that was handed to
@@ -60,12 +62,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import LifecycleCall, QconfigState
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
 from qlsp.rules._life import NEED_A_QCONFIG, assigned_after, call_of, calls
 from qlsp.rules.api import Finding, RuleContext, RuleMeta
 from qlsp.values.workflow import Mode, Stage, Workflow
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder
 
 META = RuleMeta(code="QL301", name="missing-qconfig", severity=Severity.ERROR, since="0.1", fix="unsafe")
 
@@ -106,20 +112,59 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     edit = ctx.edits()
     if not edit.runs_once(call.span):
         raise NoFix("a call in a comprehension or a condition")
-    maker = "get_default_qat_qconfig" if call.row.mode is Mode.QAT else "get_default_qconfig"
-    backend, applicability = ctx.backend, Applicability.UNSAFE
+    qat = call.row.mode is Mode.QAT
+    maker = "get_default_qat_qconfig" if qat else "get_default_qconfig"
+    backend, applicability = ctx.backend or _backend(edit), Applicability.UNSAFE
+    title = Message.of("fix-add-qconfig", model=call.model, backend=backend or "x86")
     if backend is None:
-        found = edit.found(_BACKEND)
-        backend = found[0] if len(found) == 1 else None
-    if backend is None:
-        backend, applicability = "x86", Applicability.DISPLAY
-    name = edit.spell(call.span.path, f"torch.ao.quantization.{maker}", call.spelling)
-    edit.insert_before(call.span, f'{call.model}.qconfig = {name}("{backend}")')
-    title = Message.of("fix-add-qconfig", model=call.model, backend=backend)
+        whole = _whole_qconfig(edit, qat)
+        if whole is not None:
+            maker, title = whole, Message.of("fix-add-named-qconfig", model=call.model, name=whole)
+        else:
+            applicability = Applicability.DISPLAY
+    name = edit.spell(call.span.path, f"{AO}{maker}", call.spelling)
+    value = name if title.id == "fix-add-named-qconfig" else f'{name}("{backend or "x86"}")'
+    edit.insert_before(call.span, f"{call.model}.qconfig = {value}")
     yield edit.fix(title, Message.of("fix-add-qconfig-reason"), applicability, NEED_A_QCONFIG)
 
 
-_BACKEND = re.compile(
-    r"(?:get_default_(?:qat_)?qconfig(?:_mapping)?\(\s*(?:backend\s*=\s*)?|quantized\.engine\s*=\s*)[\"'](\w+)[\"']"
+def _backend(edit: EditBuilder) -> str | None:
+    """The one backend that the files in view name, in place or by a constant or default of a name."""
+    found = set(edit.found(_BACKEND))
+    for name in edit.found(_BACKEND_NAME):
+        last = re.escape(name.rpartition(".")[2])
+        found.update(edit.found(re.compile(rf"\b{last}[\"']?\s*(?::[^=\n]*)?=\s*[\"'](\w+)[\"']")))
+    return found.pop() if len(found) == 1 and found <= BACKENDS else None
+
+
+def _whole_qconfig(edit: EditBuilder, qat: bool) -> str | None:
+    """The one qconfig of torch that the files in view assign, if it is for the same kind of prepare."""
+    found = {name for name in edit.found(_QCONFIG) if (name in QAT_QCONFIGS) == qat}
+    return found.pop() if len(found) == 1 and found <= QAT_QCONFIGS | PTQ_QCONFIGS else None
+
+
+AO = "torch.ao.quantization."
+BACKENDS = frozenset({"x86", "fbgemm", "onednn", "qnnpack"})
+PTQ_QCONFIGS = frozenset(
+    {
+        "default_qconfig",
+        "default_symmetric_qnnpack_qconfig",
+        "default_per_channel_qconfig",
+        "default_per_channel_symmetric_qnnpack_qconfig",
+    }
 )
-"""How a project names its backend."""
+QAT_QCONFIGS = frozenset(
+    {
+        "default_qat_qconfig",
+        "default_qat_qconfig_v2",
+        "default_symmetric_qnnpack_qat_qconfig",
+        "default_per_channel_symmetric_qnnpack_qat_qconfig",
+    }
+)
+"""The qconfigs that torch.ao.quantization.qconfig of torch 2.13 has ready."""
+
+_NAMED = r"(?:get_default_(?:qat_)?qconfig(?:_mapping)?\(\s*(?:backend\s*=\s*)?|quantized\.engine\s*=\s*)"
+_BACKEND = re.compile(_NAMED + r"[\"'](\w+)[\"']")
+_BACKEND_NAME = re.compile(_NAMED + r"([^\W\d][\w.]*)")
+_QCONFIG = re.compile(r"\.qconfig\s*=\s*(?:\w+\.)*(default_\w*qconfig\w*)\s*$", re.M)
+"""How a project names its backend, and its qconfig."""

@@ -60,14 +60,15 @@ string of the same file, as a list of modules to fuse does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Severity
-from qlsp.rules._rewrites import Doubts, call_of, consumers, require_eager, uses
+from qlsp.rules._rewrites import Doubts, call_of, require_eager, uses
+from qlsp.rules._sums import FREED, lone_relu, named_in_a_string, summed
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
-from qlsp.values.value import SpanId, Tensor, options_of
+from qlsp.values.value import SpanId
 
 META = RuleMeta(code="QL411", name="relu-after-add", severity=Severity.INFO, since="0.1", fix="safe")
 
@@ -78,7 +79,7 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         return
     for add in ctx.facts.op_calls.values():
         relu = _only_relu(ctx.facts, add)
-        if relu is None or _named_in_a_string(ctx, relu):
+        if relu is None or named_in_a_string(ctx, ctx.edits(), relu):
             continue
         owner = ctx.facts.submodules.get(add.owner or 0)
         message = Message.of("relu-after-add", functional=owner.path if owner is not None else "FloatFunctional")
@@ -93,49 +94,20 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
 
 
 def _only_relu(facts: Facts, add: OpCall) -> OpCall | None:
-    """The ReLU that follows a sum on every path, if nothing else does."""
+    """The ReLU that follows the sum of a FloatFunctional."""
     if add.spec.op != "add" or not add.spec.functionals or not add.converted or add.alias:
         return None
-    after = list(consumers(facts, add))
-    relu = after[0] if len(after) == 1 else None
-    if relu is None or relu.spec.op != "relu" or not relu.guard <= add.guard or relu.loop != add.loop:
-        return None
-    made = {each.output.number for each in add.alternatives if isinstance(each.output, Tensor)}
-    seen = {each.operands[0].value.number for each in relu.alternatives if isinstance(each.operands[0].value, Tensor)}
-    returned = {
-        (option.number, option.origin)
-        for each in facts.returns
-        for _, option in options_of(each.value)
-        if isinstance(option, Tensor)
-    }
-    own = {(each.output.number, each.output.origin) for each in add.alternatives if isinstance(each.output, Tensor)}
-    return relu if made == seen and not own & returned else None
-
-
-def _named_in_a_string(ctx: RuleContext, relu: OpCall) -> bool:
-    owner = ctx.facts.submodules.get(relu.owner or 0)
-    if owner is None:
-        return False
-    name = re.escape(owner.path.rpartition(".")[2])
-    return ctx.edits().file_matches(relu.span.path, re.compile(rf"[\"'](?:[^\"'\n]*\.)?{name}[\"']"))
+    return lone_relu(facts, add)
 
 
 def _joined(ctx: RuleContext, add: OpCall, span: SpanId) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     require_eager(ctx, add.span, doubts)
-    for facts, use in uses(ctx, add.span):
-        if any(consumer.span != span for consumer in consumers(facts, use)):
-            raise NoFix("something else uses the sum")
-    producers = {(facts.context, each.path) for facts, each in uses(ctx, add.span)}
-    if any((facts.context, each.path) not in producers for facts, each in uses(ctx, span)):
-        raise NoFix("the ReLU also gets something else")
+    operand = summed(ctx, edit, add, span)
     made = edit.call(add.span)
     functional, dot, method = (made.spelling or "").rpartition(".")
     if not dot or method != "add":
         raise NoFix("a sum that is spelled otherwise")
-    operand = next(iter(uses(ctx, span)))[1].alternatives[0].operands[0].span
-    if operand is None or not edit.feeds_only(add.span, span, edit.expression(operand)):
-        raise NoFix("the sum is read elsewhere")
     edit.replace(made.function, f"{functional}.add_relu")
     relu = next(iter(uses(ctx, span)))[1]
     if relu.owner is not None:
@@ -144,4 +116,5 @@ def _joined(ctx: RuleContext, add: OpCall, span: SpanId) -> Fix:
         if not edit.remove_submodule(cls, attribute) and edit.uses_of(cls, attribute) > 2:
             doubts.add(Message.of("fix-doubt-relu-elsewhere", relu=attribute))
     edit.take_operand(span, operand)
-    return doubts.fix(edit, Message.of("fix-add-relu"), Message.of("fix-add-relu-reason"))
+    whole = doubts.fix(edit, Message.of("fix-add-relu"), Message.of("fix-add-relu-reason"))
+    return replace(whole, reveals=FREED)

@@ -32,11 +32,10 @@ STILL_RAISES = "the float model still raises"
 COSTS = {
     "fix-cat-functional": ("QL102",),
     "fix-cat-through-float": ("QL105", "QL412"),
-    "fix-op-functional": ("QL411",),
     "fix-quantize": ("QL412",),
 }
-"""Fixes that trade an error for a hint: the detour that the title announces, a ReLU module behind the new addition,
-a concatenation of concatenations that are right one by one, a mean in int8 of a tensor that was unknown or float."""
+"""Fixes that trade an error for a hint: the detour that the title announces, a concatenation of concatenations that
+are right one by one, a mean in int8 of a tensor that was unknown or float."""
 
 
 def row_of(result: CheckResult, diagnostic: Diagnostic) -> int:

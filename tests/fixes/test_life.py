@@ -178,6 +178,52 @@ def test_missing_qconfig_takes_the_backend_of_the_project() -> None:
     assert fixed(code, UNSAFE) == dedent(code).replace("    return tq.prepare", line)
 
 
+@pytest.mark.parametrize(
+    ("other", "value"),
+    [
+        ('net.qconfig = tq.get_default_qat_qconfig("qnnpack")', '{get}("qnnpack")'),
+        ('BACKEND = "fbgemm"\ntorch.backends.quantized.engine = BACKEND', '{get}("fbgemm")'),
+        (
+            "def setup(net, backend: str = 'onednn'):\n    net.qconfig = tq.get_default_qconfig(backend)",
+            '{get}("onednn")',
+        ),
+        ("net.qconfig = tq.{default}", "tq.{default}"),
+        ("from torch.ao.quantization import {default}\nnet.qconfig = {default}", "tq.{default}"),
+        ('net.qconfig = tq.get_default_qconfig("x86")\ntwo.qconfig = tq.get_default_qconfig("qnnpack")', None),
+        ("net.qconfig = tq.get_default_qconfig(args.backend)", None),
+        ('backend = "cuda"\nnet.qconfig = tq.get_default_qconfig(backend)', None),
+        ("net.qconfig = tq.{opposite}", None),
+        ("net.qconfig = tq.default_embedding_qat_qconfig", None),
+    ],
+)
+@pytest.mark.parametrize("call", ["prepare", "prepare_qat"])
+def test_missing_qconfig_takes_what_another_file_names(other: str, value: str | None, call: str) -> None:
+    """In a method, on an attribute, in a block of its own indentation."""
+    qat = call == "prepare_qat"
+    kinds = ("default_qat_qconfig", "default_qconfig") if qat else ("default_qconfig", "default_qat_qconfig")
+    code = HEAD + dedent(
+        f"""\
+        class Trainer:
+            def __init__(self):
+                self.model = tq.QuantWrapper(nn.Linear(4, 4))
+            def run(self, ready):
+              if ready:
+                self.model.train()
+                self.model = tq.{call}(self.model)
+        """
+    )
+    names = {"default": kinds[0], "opposite": kinds[1]}
+    texts = {"test.py": code, "other.py": "import torch\nimport torch.ao.quantization as tq\n" + other.format(**names)}
+    result = check(list(texts), configuration(), texts)
+    (fix,) = (fix for d in result.diagnostics if d.code == "QL301" for fix in d.fixes)
+    get = "tq.get_default_qat_qconfig" if qat else "tq.get_default_qconfig"
+    assert fix.applicability is (DISPLAY if value is None else UNSAFE)
+    written = '{get}("x86")' if value is None else value
+    line = f"        self.model.qconfig = {written.format(get=get, **names)}\n"
+    indent = "        self.model = tq.prep"
+    assert fixed_texts(texts, fix)["test.py"] == code.replace(indent, line + indent)
+
+
 def test_missing_qconfig_takes_the_configured_backend_and_the_mode() -> None:
     code = """\
     net = tq.QuantWrapper(nn.Linear(4, 4)).train()

@@ -337,6 +337,33 @@ def test_a_submodule_that_only_the_fix_uses_goes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "gone", "left"),
+    [
+        ("self.q, self.r = A(), B()", "q", "self.r = B()"),
+        ("self.q, self.r = A(), B()", "r", "self.q = A()"),
+        ("self.q, self.r = A(), B()  # two", "r", "self.q = A()  # two"),
+        ("self.q, self.r, self.s = A(1, 2), B(), (C)", "r", "self.q, self.s = A(1, 2), (C)"),
+        ("self.q, self.r, self.s = A(), B(), C()", "q s", "self.r = B()"),
+        ("(self.q, self.r) = (A(), B())", "q", "self.r = B()"),
+        ("self.q, self.r = A(), B()", "q r", ""),
+        ("self.q, self.r = (\n            A(),\n            B(),\n        )", "q", None),
+        ("self.q, self.r = pair", "q", None),
+        ("self.q, *self.r = A(), B()", "q", None),
+        ("self.q, r = A(), B()", "q", None),
+    ],
+)
+def test_a_submodule_goes_from_an_assignment_of_several(line: str, gone: str, left: str | None) -> None:
+    text = NET.replace("self.a = nn.Conv2d(3, 3, 1)", line)
+    bench = Bench({"net.py": text})
+    cls = bench.edit.method(bench.at("self.quant(x)")).cls
+    assert {bench.edit.remove_submodule(cls, name, 0) for name in gone.split()} == {left is not None}
+    if left is None:
+        return
+    fix = bench.edit.fix(Message.of("title"), Message.of("reason"), Applicability.SAFE)
+    assert apply(text, fix.edits) == text.replace(f"        {line}\n", f"        {left}\n" if left else "")
+
+
+@pytest.mark.parametrize(
     ("body", "expected"),
     [
         ("y = self.quant(x)\nreturn f([y])", True),

@@ -108,7 +108,7 @@ class Blocks(Slices):
     def feeds_only(self, producer: NodeKey, consumer: NodeKey, element: Expression) -> bool:
         """True if a call is the expression itself, or what a name holds that only this expression reads."""
         made, used = self.view.at(producer), self.view.at(consumer)
-        if self._expression(made).place == element.place:
+        if isinstance(made.node, cst.BaseExpression) and self._expression(made).place == element.place:
             return True
         statement, other = self.view.statement(made), self.view.statement(used)
         block = self.view.parent(statement)
@@ -116,11 +116,7 @@ class Blocks(Slices):
             return False
         if not isinstance(block, cst.IndentedBlock):
             return False
-        assignment = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
-        if not isinstance(assignment, cst.Assign) or len(assignment.targets) != 1:
-            return False
-        target = assignment.targets[0].target
-        if not isinstance(target, cst.Name) or target.value != element.name or assignment.value is not made.node:
+        if _made_name(statement.node, made.node) != element.name:
             return False
         function = self.view.function(made)
         if function is None or self.view.repeats(made) or self._nested(function):
@@ -157,6 +153,17 @@ class Blocks(Slices):
         after = At(function.unit, block)
         outer = self.view.parent(after)
         return reads == 1 and (outer is function.node or count_names(function.node, name) == 2)
+
+
+def _made_name(statement: cst.CSTNode, made: cst.CSTNode) -> str | None:
+    """The name that a statement gives to what an expression or an augmented assignment makes."""
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    target: cst.BaseExpression | None = None
+    if isinstance(small, cst.Assign) and len(small.targets) == 1 and small.value is made:
+        target = small.targets[0].target
+    elif isinstance(small, cst.AugAssign) and small is made:
+        target = small.target
+    return target.value if isinstance(target, cst.Name) else None
 
 
 def _sets(node: cst.Assign, name: str) -> bool:

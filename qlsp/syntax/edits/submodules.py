@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from qlsp.diagnostics import NoFix
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.children import listed, runs_children
 from qlsp.syntax.edits.blocks import unused
 from qlsp.syntax.edits.imports import Imports
@@ -23,6 +23,7 @@ class Submodules(Imports):
 
     _constructors: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _named: set[str] = field(default_factory=set)
+    _gone: dict[tuple[str, int, int], tuple[At, set[str]]] = field(default_factory=dict)
 
     def runs_children(self, cls: ClassAt) -> bool:
         """True if a class lists its children to run them: a new one would run too."""
@@ -129,15 +130,41 @@ class Submodules(Imports):
         self._insert_after(lines[0], f"{receiver}.{attribute}.{text}")
 
     def remove_submodule(self, cls: ClassAt, attribute: str, uses: int = 1) -> bool:
-        """Take the line of ``__init__`` out that makes a submodule, if the fix removes its only ``uses``."""
-        try:
-            at = self.assigned(cls, attribute)
-        except NoFix:
+        """Take the line of ``__init__`` out that makes a submodule, or its part of ``self.a, self.b = A(), B()``, if
+        the fix removes its only ``uses``."""
+        lines = [at for at in self._init_body(cls) if attribute in dict(_assigned(at.node))]
+        if len(lines) != 1 or self.view.attribute_uses(cls, attribute) != uses + 1:
             return False
-        if self.view.attribute_uses(cls, attribute) != uses + 1:
+        (line,) = lines
+        if _assigned_attribute(line.node) is not None:
+            self._delete(line)
+            return True
+        if _written_pairs(line) is None:
             return False
-        self._delete(at)
+        key = (line.unit.path, line.unit.index, line.unit.ordinal(line.node))
+        self._gone.setdefault(key, (line, set()))[1].add(attribute)
         return True
+
+    def fix(
+        self, title: Message, reason: Message, applicability: Applicability, reveals: tuple[str, ...] = ()
+    ) -> Fix:
+        """The fix with all edits so far; what is left of assignments of several submodules stays one line."""
+        for line, gone in self._gone.values():
+            self._shrink(line, gone)
+        self._gone.clear()
+        return super().fix(title, reason, applicability, reveals)
+
+    def _shrink(self, line: At, gone: set[str]) -> None:
+        pairs = _written_pairs(line)
+        assert pairs is not None
+        sides, names = pairs
+        if gone >= set(names):
+            self._delete(line)
+            return
+        for side in sides:
+            kept = [each.value for name, each in zip(names, side.elements, strict=True) if name not in gone]
+            texts = [self.text(self._expression(At(line.unit, each)).place) for each in kept]
+            self.replace(self._expression(At(line.unit, side)).place, ", ".join(texts))
 
     def _unused_name(self, cls: ClassAt, hint: str, place: tuple[str, int, int]) -> str:
         """A name for a new attribute that is set at this place."""
@@ -297,6 +324,19 @@ def _assigned(node: cst.CSTNode) -> list[tuple[str, cst.BaseExpression]]:
         for target, value in pairs
         if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name)
     ]
+
+
+def _written_pairs(line: At) -> tuple[tuple[cst.Tuple, cst.Tuple], list[str]] | None:
+    """The two sides of ``self.a, self.b = A(), B()`` on one line, and the attributes; None for anything else."""
+    small = line.node.body[0] if isinstance(line.node, cst.SimpleStatementLine) else None
+    names = [name for name, _ in _assigned(line.node)]
+    if not isinstance(small, cst.Assign) or "\n" in line.text or "\r" in line.text:
+        return None
+    target, value = small.targets[0].target, small.value
+    if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple) or len(names) != len(target.elements):
+        return None
+    plain = all(isinstance(each, cst.Element) for side in (target, value) for each in side.elements)
+    return ((target, value), names) if plain else None
 
 
 def _assigned_attribute(node: cst.CSTNode) -> str | None:
