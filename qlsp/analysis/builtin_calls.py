@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import libcst as cst
 
@@ -135,7 +136,17 @@ class BuiltinCalls(Kinds):
         return self._builtin_list(arguments, node, state)
 
     def _builtin_iter(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        return self._builtin_list(arguments, node, state)
+        made = self.new_sequence(arguments, state)
+        thing = self.load(state, made) if isinstance(made, Ref) else None
+        if isinstance(made, Ref) and isinstance(thing, ListObject):
+            state.heap[made.oid] = replace(thing, once=True)
+        return made
+
+    def spend(self, iterable: Value, state: State) -> None:
+        """A loop takes what an iterator still has, or some of it."""
+        thing = self.load(state, iterable) if isinstance(iterable, Ref) else None
+        if isinstance(iterable, Ref) and isinstance(thing, ListObject) and thing.once:
+            state.heap[iterable.oid] = replace(self.loosened(thing), once=True)
 
     def _builtin_tuple(self, arguments: Arguments, node: cst.Call, state: State) -> Value:
         value = arguments.get(0, "iterable")
@@ -289,11 +300,12 @@ class BuiltinCalls(Kinds):
             return Unknown("next() of nothing")
         items = self.items(value, state)
         if items is None:
-            return self.element(value, -1, state)
+            found = self.element(value, -1, state)
+            return found if default is None else choice([(NO_GUARD, found), (NO_GUARD, default)])
         if not items:
             return default if default is not None else Unknown("next() of nothing")
         if isinstance(value, Ref) and isinstance(self.load(state, value), ListObject):
-            state.heap[value.oid] = ListObject(tuple(items[1:]))
+            state.heap[value.oid] = ListObject(tuple(items[1:]), once=True)
             return items[0]
         fresh = bool(node.args) and isinstance(node.args[0].value, cst.Call)
         return items[0] if fresh else choice([(NO_GUARD, item) for item in items])

@@ -30,9 +30,10 @@ from qlsp.values.value import (
     Value,
     choice,
     exclusive,
+    something,
 )
 
-MAX_RECURSION = 3
+MAX_RECURSION = 5
 
 
 class Calls(ModuleContainers):
@@ -86,8 +87,9 @@ class Calls(ModuleContainers):
         span = self.span(node)
         key = self.number(("callee", span, saved))
         followed: dict[int, Guard] = {}
+        callable_ones = something(function)
         for number, (guard, option) in enumerate(function.options):
-            if exclusive(guard, base):
+            if exclusive(guard, base) or (guard, option) not in callable_ones:
                 continue
             if not isinstance(option, Const):
                 followed[number] = guard
@@ -146,6 +148,7 @@ class Calls(ModuleContainers):
         if node is not None and self.frame is not None:
             self.path = (*saved_path, (self.span(node), -1))
         frame = Frame(model.unit, model.module, model.name, model.owner, receiver, function.closure)
+        frame.depth, frame.guard = self.loop_depth, base
         caller = saved_frame.builder if saved_frame is not None else None
         of_object = model.owner is not None and receiver is not None and not isinstance(receiver, ClassValue)
         frame.builder = model.owner.span if of_object and model.owner is not None else caller
@@ -190,7 +193,8 @@ class Calls(ModuleContainers):
         assert merged is not None
         state.heap = merged.heap
         if frame.yields:
-            return self.allocate(state, ListObject(tuple(frame.yields)))
+            found = ListObject(tuple(frame.yields))
+            return self.allocate(state, self.loosened(found) if frame.uneven else found)
         return choice(values)
 
     def _bind_parameters(

@@ -33,6 +33,7 @@ from qlsp.values.value import (
     exclusive,
     is_number,
     options_of,
+    something,
 )
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -538,12 +539,15 @@ class Expressions(Statements):
         return self.eval(node.expression, state)
 
     def _eval_Yield(self, node: cst.Yield, state: State) -> Value:
+        frame = self.current
+        frame.uneven = frame.uneven or self.loop_depth > frame.depth or state.guard != frame.guard
         if isinstance(node.value, cst.From):
             value = self.eval(node.value.item, state)
             items = self.items(value, state)
-            self.current.yields.extend(items if items is not None else [self.element(value, -1, state)])
+            frame.uneven = frame.uneven or items is None
+            frame.yields.extend(items if items is not None else [self.comprehension_element(value, state)])
         elif node.value is not None:
-            self.current.yields.append(self.eval(node.value, state))
+            frame.yields.append(self.eval(node.value, state))
         return Unknown("a value sent to a generator")
 
     def _eval_Lambda(self, node: cst.Lambda, state: State) -> Value:
@@ -563,7 +567,7 @@ class Expressions(Statements):
     def _eval_Subscript(self, node: cst.Subscript, state: State) -> Value:
         value = self.eval(node.value, state)
         if isinstance(value, Choice):
-            return choice([(guard, self.subscript(option, node, state)) for guard, option in value.options])
+            return choice([(guard, self.subscript(option, node, state)) for guard, option in something(value)])
         return self.subscript(value, node, state)
 
     def _eval_Call(self, node: cst.Call, state: State) -> Value:
@@ -615,6 +619,10 @@ class Expressions(Statements):
 
     def own_entries(self, value: Value, thing: object, state: State | None = None) -> Ref | None:
         """The dict behind an object of a class that derives from ``dict`` (see ``items``)."""
+        raise NotImplementedError
+
+    def comprehension_element(self, value: Value, state: State) -> Value:
+        """One element, standing for all of them (see ``items``)."""
         raise NotImplementedError
 
     def presence(self, thing: DictObject, key: Value | None, ref: Ref) -> tuple[object, ...]:

@@ -220,7 +220,7 @@ class Items(Objects):
 
     def loosened(self, thing: ListObject, value: Value | None = None) -> ListObject:
         """A list that has lost its length, with one more value in it."""
-        parts: list[tuple[Guard, Value]] = [(NO_GUARD, v) for v in thing.items or ()]
+        parts: list[tuple[Guard, Value]] = [(NO_GUARD, self.marked_many(v)) for v in thing.items or ()]
         if thing.element is not None:
             parts.append((NO_GUARD, thing.element))
         if value is not None:

@@ -90,6 +90,11 @@ class Kinds(Containers):
             return self._is_callable_of(value, classes)
         return Unknown(value.reason if isinstance(value, Unknown) else "isinstance() of an unknown value")
 
+    def kind_fits(self, value: Value, classes: set[str], state: State) -> bool | None:
+        """Is a value of one of the classes? None if that is not known."""
+        verdict = self._is_instance(value, classes, state)
+        return bool(verdict.value) if isinstance(verdict, Const) else None
+
     def _class_order(self, cls: ClassValue | Symbol) -> set[str]:
         """The names of a class and its bases."""
         order = self.mro(cls)

@@ -25,7 +25,7 @@ EXACT_PASSES = 8
 FIXPOINT_PASSES = 24
 """A loop that has not settled by then, although what changes has been given up, ends the run of its root."""
 
-ENDLESS_PASSES = 8
+ENDLESS_PASSES = 2
 """So many passes of a loop that only ``break`` ends are unrolled."""
 
 PASSED_ON = "<value>"
@@ -51,6 +51,7 @@ class Loops(Conditions):
 
     def _iterate(self, statement: cst.For, iterable: Value, state: State) -> State | None:
         items = self.items(iterable, state)
+        self.spend(iterable, state)
         exits = LoopExits()
         base = state.guard
         if items is not None and len(items) <= MAX_UNROLL:
@@ -174,6 +175,9 @@ class Loops(Conditions):
             return self._pass(statement.body, arm, exits, (span, 0), base)
 
         return self.repeat(span, state, one_pass)
+
+    def spend(self, iterable: Value, state: State) -> None:
+        """A loop takes what an iterator still has, or some of it (see ``builtin_calls``)."""
 
     # --- provided by other parts --------------------------------------------------------------------
 

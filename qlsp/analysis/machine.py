@@ -46,7 +46,8 @@ LIMITS = (BudgetExceeded, RecursionError)
 class Frame:
     """A running function: where its code stands, its receiver's class, what it has returned so far. ``builder`` is
     the class for whose objects it runs: its own, or that of the method it was called from. ``assigned`` are the names
-    that ``:=`` has bound."""
+    that ``:=`` has bound. ``uneven`` says that some of the yields happen on some ways or an unknown number of times;
+    ``depth`` and ``guard`` are the loops and decisions around the call."""
 
     unit: Unit
     module: ModuleModel
@@ -56,6 +57,9 @@ class Frame:
     closure: int = 0
     returns: list[tuple[Value, State, cst.Return]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
+    uneven: bool = False
+    depth: int = 0
+    guard: Guard = NO_GUARD
     nonlocals: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     loops: list[LoopExits] = field(default_factory=list)

@@ -25,6 +25,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    something,
 )
 
 TENSOR_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
@@ -126,7 +127,7 @@ class Objects(Classes):
         """Read ``value.name``."""
         match value:
             case Choice():
-                return choice([(guard, self.attribute(v, name, state)) for guard, v in value.options])
+                return choice([(guard, self.attribute(v, name, state)) for guard, v in something(value)])
             case RecordValue():
                 return self.record_attribute(value, name, state)
             case RecordType():

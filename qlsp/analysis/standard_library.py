@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import libcst as cst
@@ -59,6 +60,7 @@ OPERATORS = {
     "pow": "**",
     "or_": "|",
 }
+TREE_MAPS = frozenset({"tree_map", "tree_map_only"})
 COMBINING: dict[str, Callable[..., Iterable[tuple[Value, ...]]]] = {
     "product": itertools.product,
     "combinations": itertools.combinations,
@@ -109,6 +111,8 @@ class StandardLibrary(BuiltinCalls):
             case "random" if function in ("choice", "sample", "choices") and first is not None:
                 element = self.element(first, -1, state)
                 return element if function == "choice" else self.allocate(state, ListObject(None, element))
+            case "torch.utils._pytree" if function in TREE_MAPS:
+                return self._mapped_tree(function, arguments, node, state)
             case "torch.utils.checkpoint" if function == "checkpoint" and first is not None:
                 kept = {key: value for key, value in arguments.keywords.items() if key not in CHECKPOINT_OPTIONS}
                 return self.call(first, Arguments(arguments.positional[1:], kept, arguments.open), node, state)
@@ -117,6 +121,35 @@ class StandardLibrary(BuiltinCalls):
             if all(self._is_numeric(value, state) for value in values):
                 return number_of(name, *values)
         return None
+
+    def _mapped_tree(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
+        """``tree_map``: a function of every leaf of nested containers."""
+        values = [argument.value for argument in arguments.positional]
+        only = self.class_names(node.args[0].value, state) if name == "tree_map_only" and node.args else None
+        if len(values) != (2 if only is None else 3):
+            return None
+        function, tree = values[-2:]
+        saved, count = self.path, itertools.count()
+        span = self.span(node)
+
+        def mapped(value: Value) -> Value:
+            thing = self.load(state, value) if isinstance(value, Ref) else None
+            if isinstance(value, TupleValue):
+                return replace(value, items=tuple(map(mapped, value.items)))
+            if isinstance(thing, ListObject) and thing.items is not None:
+                return self.allocate(state, ListObject(tuple(map(mapped, thing.items))))
+            if isinstance(thing, DictObject) and thing.rest is None:
+                return self.allocate(state, DictObject(tuple((key, mapped(entry)) for key, entry in thing.entries)))
+            if isinstance(thing, (ListObject, DictObject)):
+                return Unknown("a tree of unknown size")
+            if only is not None and self._is_instance(value, only, state) == Const(False):
+                return value
+            self.path = (*saved, (span, next(count)))
+            result = self.call(function, Arguments.of(value), node, state)
+            self.path = saved
+            return result
+
+        return mapped(tree)
 
     def _is_numeric(self, value: Value, state: State) -> bool:
         """A number, or a sequence of numbers."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from qlsp.analysis.loops import Loops
 from qlsp.analysis.machine import Arguments
+from qlsp.analysis.matching import Matching
 from qlsp.syntax.names import bindings
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
@@ -24,7 +24,7 @@ EXPECT_FAILURE = frozenset({"pytest.raises", "pytest.warns", "pytest.deprecated_
 EXPECT_FAILURE_METHODS = ("assertRaises", "assertWarns", "assertLogs")
 
 
-class Statements(Loops):
+class Statements(Matching):
     """Execution of statements."""
 
     def block(self, body: Sequence[cst.BaseStatement | cst.BaseSmallStatement], state: State) -> State | None:
@@ -289,12 +289,12 @@ class Statements(Loops):
         outcomes: list[State] = []
         open_end = True
         for number, case in enumerate(statement.cases):
-            fits = self._fits(case.pattern, subject, state)
+            fits = self.fits(case.pattern, subject, state)
             if fits is False:
                 continue
             certain = fits is True and case.guard is None
             arm = state.fork() if certain and not outcomes and open_end else state.fork((key, number))
-            self._capture_pattern(case.pattern, subject, arm)
+            self.capture_pattern(case.pattern, subject, arm)
             if case.guard is not None:
                 branches = self.branch(case.guard, arm)
                 taken = [branch for truth, branch in branches if truth]
@@ -311,36 +311,6 @@ class Statements(Loops):
         if open_end:
             outcomes.append(state.fork((key, -1)))
         return merge(outcomes, base)
-
-    def _fits(self, pattern: cst.MatchPattern, subject: Value, state: State) -> bool | None:
-        match pattern:
-            case cst.MatchAs():
-                return True if pattern.pattern is None else self._fits(pattern.pattern, subject, state)
-            case cst.MatchOr():
-                results = [self._fits(each.pattern, subject, state) for each in pattern.patterns]
-                return True if True in results else (None if None in results else False)
-            case cst.MatchValue() | cst.MatchSingleton():
-                value = self.eval(pattern.value, state)
-                if isinstance(value, Const) and isinstance(subject, Const):
-                    return bool(value.value == subject.value)
-                return None
-            case _:
-                return None
-
-    def _capture_pattern(self, pattern: cst.MatchPattern, subject: Value, state: State) -> None:
-        match pattern:
-            case cst.MatchAs():
-                if pattern.name is not None:
-                    state.names[pattern.name.value] = subject
-                if pattern.pattern is not None:
-                    self._capture_pattern(pattern.pattern, subject, state)
-            case cst.MatchSequence():
-                plain = [e for e in pattern.patterns if isinstance(e, cst.MatchSequenceElement)]
-                values = self.unpacked(subject, len(pattern.patterns), None, state)
-                for element, value in zip(plain, values, strict=False):
-                    self._capture_pattern(element.value, value, state)
-            case _:
-                return
 
     # --- provided by other parts --------------------------------------------------------------------
 

@@ -9,10 +9,12 @@ from qlsp.values.value import NO_GUARD, ClassValue, Guard, SpanId, Symbol, Unkno
 
 @dataclass(frozen=True, slots=True)
 class ListObject:
-    """A list: known ``items``, or (``items`` is None) an unknown number of ``element``."""
+    """A list: known ``items``, or (``items`` is None) an unknown number of ``element``. ``once`` marks an iterator,
+    whose items are gone when they have been read."""
 
     items: tuple[Value, ...] | None
     element: Value | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,11 @@ def options_of(value: Value) -> tuple[tuple[Guard, Value], ...]:
     return value.options if isinstance(value, Choice) else ((NO_GUARD, value),)
 
 
+def something(value: Choice) -> tuple[tuple[Guard, Value], ...]:
+    """The alternatives other than None: what is asked of None raises."""
+    return tuple(pair for pair in value.options if pair[1] != NONE) or value.options
+
+
 def choice(options: list[tuple[Guard, Value]]) -> Value:
     """Merge alternatives: equal values keep what their guards have in common, too many become ``Unknown``."""
     merged: dict[Value, Guard] = {}
