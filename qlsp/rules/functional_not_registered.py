@@ -57,7 +57,8 @@ converted model:
 ## Fix safety
 Safe: the container becomes an `nn.ModuleList` or `nn.ModuleDict`; the float model stays the same to the bit. There is
 no fix where the container holds something else too, where a key is one that a ModuleDict refuses (a dot in it, or a
-name such as `type` or `items`), or where the code uses a method that the module container lacks.
+name such as `type` or `items`), where the code uses a method that the module container lacks, or for a local list that
+more than `append` of new objects fills.
 
 ## When it is silent
 On float tensors, where the torch function is right, and for a concatenation of tensors that share one scale. Where the
@@ -125,7 +126,10 @@ def _registered(ctx: RuleContext, span: SpanId) -> Fix:
     if edit.matches(re.compile(lacks.format(re.escape(stray.attribute)))):
         raise NoFix("a method that the module container lacks")
     assigned = edit.assigned_value(span)
-    if assigned is None or assigned[0] != 1 or not _displayed(assigned[1]):
+    if assigned is None or assigned[0] != 1:
+        raise NoFix("not one plain assignment")
+    name = assigned[1].name
+    if not _displayed(edit.grown(span, name) if name is not None and "." not in name else assigned[1]):
         raise NoFix("a container that is not written here")
     modules = "torch.nn.ModuleDict" if stray.container == "dict" else "torch.nn.ModuleList"
     edit.wrap(assigned[1].place, f"{edit.spell(span.path, modules)}(", ")")

@@ -53,7 +53,7 @@ qconfig, and raises in the float model.
 Safe: a list or tuple becomes a `nn.ModuleList`, a dict a `nn.ModuleDict`, a stub of forward is built in `__init__`,
 and a class gets its parentheses. Stubs have no parameters, so nothing else changes. Not offered for keys that a
 ModuleDict refuses (`type`, `items`, keys with dots), for methods that a ModuleList lacks, and for members with
-parameters.
+parameters; nor for a local list that more than `append` of new stubs fills.
 
 ## When it is silent
 Where the same stub is registered too (`self.quant = QuantStub(); self.stubs = [self.quant]`), where it is never
@@ -176,7 +176,9 @@ def _as_module(ctx: RuleContext, stray: Stray) -> Fix:
     method = edit.method(stray.span)
     if edit.matches(re.compile(_JOINED.format(re.escape(stray.attribute)))):
         raise NoFix("a container that is joined with another")
-    if not _LITERAL.fullmatch(value.text):
+    local = value.name is not None and "." not in value.name
+    start = edit.grown(stray.span, value.name) if local and value.name is not None else value
+    if not _LITERAL.fullmatch(start.text):
         raise NoFix("a container that is not built in this statement")
     doubt_the_class(edit, method, doubts)
     spelled = edit.spell(stray.span.path, f"torch.nn.{kind}")

@@ -97,7 +97,11 @@ STUB = "self.dequant = tq.DeQuantStub()\nself.fc = nn.Linear(8, 4)"
         ("self.stubs = [tq.QuantStub(), nn.Linear(8, 8)]", "self.stubs[0](x)", []),
         ("self.stubs = [tq.QuantStub(), None]", "self.stubs[0](x)", []),
         ("self.stubs = [tq.QuantStub()] * 2", "self.stubs[0](x)", []),
-        ("stubs = [tq.QuantStub()]\nself.stubs = stubs", "self.stubs[0](x)", []),
+        ("stubs = [tq.QuantStub()]\nself.stubs = stubs", "self.stubs[0](x)", ["safe"]),
+        ("stubs = []\nstubs.append(tq.QuantStub())\nself.stubs = stubs", "self.stubs[0](x)", ["safe"]),
+        ("stubs = [tq.QuantStub()]\nself.stubs = stubs\nprint(stubs)", "self.stubs[0](x)", []),
+        ("stubs = [tq.QuantStub()]\nstubs.extend(stubs)\nself.stubs = stubs", "self.stubs[0](x)", []),
+        ("stub = tq.QuantStub()\nstubs = []\nstubs.append(stub)\nself.stubs = stubs", "self.stubs[0](x)", []),
         ("self.stubs = other = [tq.QuantStub()]", "self.stubs[0](x)", []),
     ],
 )

@@ -97,6 +97,31 @@ class Blocks(Slices):
             raise NoFix("statements in another order")
         return names[0], frozenset().union(*names[1:])
 
+    def grown(self, key: NodeKey, name: str) -> Expression:
+        """What a local name is first set to, if the function but appends new objects to it, all before a statement."""
+        at = self.view.at(key)
+        function, end = self.view.function(at), self.view.statement(at).span.end
+        if function is None or self.view.repeats(at) or self._nested(function):
+            raise NoFix("not once in a function")
+        start: Expression | None = None
+        for node in walk(function.node):
+            if not isinstance(node, cst.Name) or node.value != name:
+                continue
+            found = At(function.unit, node)
+            parent = self.view.parent(found)
+            holder = self.view.parent(At(function.unit, parent)) if parent is not None else None
+            if parent is at.node or isinstance(parent, cst.Attribute) and parent.attr is node:
+                continue
+            if found.span.start >= end or isinstance(parent, cst.Param):
+                raise NoFix(f"{name} is used elsewhere")
+            if isinstance(parent, cst.AssignTarget) and isinstance(holder, cst.Assign) and start is None:
+                start = self._expression(At(function.unit, holder.value))
+            elif not _appends(parent, holder):
+                raise NoFix(f"{name} is used elsewhere")
+        if start is None:
+            raise NoFix(f"{name} is not set here")
+        return start
+
     def local_name(self, key: NodeKey, hint: str) -> str:
         """A name that the function around a node does not use."""
         function = self.view.function(self.view.at(key))
@@ -168,6 +193,13 @@ def _made_name(statement: cst.CSTNode, made: cst.CSTNode) -> str | None:
 
 def _sets(node: cst.Assign, name: str) -> bool:
     return any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
+
+
+def _appends(attribute: cst.CSTNode | None, call: cst.CSTNode | None) -> bool:
+    """``name.append(Made())``"""
+    if not isinstance(attribute, cst.Attribute) or attribute.attr.value != "append":
+        return False
+    return isinstance(call, cst.Call) and len(call.args) == 1 and isinstance(call.args[0].value, cst.Call)
 
 
 def _stores(node: cst.CSTNode, name: str) -> int:
