@@ -23,7 +23,7 @@ UNREPORTED = "wrong in a way that no rule reports"
 VENDOR = "the front end of a vendor, whose rules are others"
 KINDS = ("cat", "stub", "op")
 
-OTHER_SOURCES = frozenset({"QuantWrapper", "add_quant_dequant", "Quantize", "models.quantization"})
+OTHER_SOURCES = (r"\bQuantWrapper\b", r"\badd_quant_dequant\b", r"\bQuantize\(", r"\bmodels\.quantization\b")
 """What else makes quantized tensors in eager mode: wrappers, the module that a stub becomes, torchvision's models."""
 
 NAMESPACES = (
@@ -159,7 +159,7 @@ def _quantizing_code(modules: Iterable[ModuleModel], backend: Backend) -> bool:
     rows = (row for row in backend.rows if row.role is Role.QUANTIZE)
     names = {name.rpartition(".")[2] for row in rows for name in (*row.functions, *row.modules)}
     renamed = {name.rpartition(".")[2] for name, _ in backend.renames}
-    words = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names | renamed | OTHER_SOURCES)))})\b")
+    words = re.compile("|".join((*OTHER_SOURCES, *(rf"\b{re.escape(name)}\b" for name in sorted(names | renamed)))))
     return any(words.search(segment.text) for module in modules for segment in module.syntax.source.segments)
 
 
