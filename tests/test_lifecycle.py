@@ -160,6 +160,7 @@ def test_what_a_model_holds_and_what_its_qconfigs_are() -> None:
         (True, "torch.ao.quantization.QuantWrapper", frozenset({Mode.QAT})),
         (False, "torch.nn.Sequential", frozenset({Mode.UNKNOWN})),
     ]
-    assert "torch.nn.BatchNorm1d" in found[0].contents.classes
+    assert "torch.nn.BatchNorm1d" in {cls for _, cls in found[0].contents.modules}
+    assert all(e.contents.root in e.members for e in found)
     kinds = [(e.kind.value, e.mode) for e in events(code) if isinstance(e, QconfigAssignment)]
     assert kinds == [("qconfig", Mode.QAT), ("text", Mode.UNKNOWN)]

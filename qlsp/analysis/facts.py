@@ -379,14 +379,18 @@ class ModelStep:
 
 @dataclass(frozen=True, slots=True)
 class ModelContents:
-    """What is in a model when a life-cycle call gets it: ``classes`` are the library classes of its modules (of a
-    module of the project, the one it derives from), ``leaf`` the class of the model itself if it is one of the
-    library, ``modes`` what the qconfigs of its modules are made for. ``whole`` says that every module is in view."""
+    """What is in a model when a life-cycle call gets it.
 
-    classes: frozenset[str] = frozenset()
-    whole: bool = False
+    ``root`` identifies the model itself, ``leaf`` is its class if it is one of the library. ``modules`` are its modules
+    and the model with their library classes (of a module of the project, the one it derives from), ``modes`` what the
+    qconfigs in it are made for. ``whole`` says that every module is in view and that this run built them all.
+    """
+
+    root: int | None = None
     leaf: str | None = None
+    modules: frozenset[tuple[int, str]] = frozenset()
     modes: frozenset[Mode] = frozenset()
+    whole: bool = False
 
 
 class QconfigKind(str, Enum):

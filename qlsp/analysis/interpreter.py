@@ -86,7 +86,8 @@ class Interpreter(Aliases):
         self.constructed: set[SpanId] = set()
         self.outside: set[int] = set()
         self.stepped: set[int] = set()
-        self.inside_run = False
+        self.given: dict[int, Mode] = {}
+        self.inside_run, self.first = False, 1
         self.loose = self.elsewhere = False
         self.fused: set[int] = set()
         self.flows = 0

@@ -24,7 +24,7 @@ from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import walk
 from qlsp.values.state import DictObject, State
-from qlsp.values.value import Bound, Const, FunctionValue, Ref, Symbol, Unknown, Value, options_of
+from qlsp.values.value import NONE, Bound, Const, FunctionValue, Ref, Symbol, Unknown, Value, options_of
 from qlsp.values.workflow import Mode
 
 OPTIMIZERS = "torch.optim."
@@ -37,16 +37,21 @@ LISTS_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
 class Steps(Lifecycle):
-    """Records the steps of models, in the order of execution. ``stepped`` are the models of the running entry; while
-    one of them runs, the calls of its parts are no steps."""
+    """Records the steps of models, in the order of execution.
+
+    ``stepped`` are the models of the running entry, whose objects begin with ``first``; ``given`` says what the qconfigs
+    are made for that models from outside get. While a model runs (``inside_run``), the calls of its parts are no steps.
+    """
 
     stepped: set[int]
+    given: dict[int, Mode]
     inside_run: bool
+    first: int
 
     def begin_entry(self) -> None:
         """No model was seen yet."""
         super().begin_entry()
-        self.stepped = set()
+        self.stepped, self.given, self.first = set(), {}, self._next_oid
 
     def settle_entry(self) -> None:
         """Steps of models that no life-cycle call gets and that no qconfig is given to say nothing."""
@@ -86,6 +91,10 @@ class Steps(Lifecycle):
             mode = modes.pop() if len(modes) == 1 else Mode.UNKNOWN
             self.script.events[start] = replace(recorded, kind=kind, mode=mode)
             self.stepped |= recorded.members
+            for _, option in options_of(target):
+                key = self._identity(option)
+                if isinstance(option, Unknown) and key is not None:
+                    self.given[key] = mode
 
     def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """Remember what a call does to a model, then make it."""
@@ -191,25 +200,28 @@ class Steps(Lifecycle):
     # --- what is in a model, what a qconfig is --------------------------------------------------------
 
     def contents(self, model: Value, state: State) -> ModelContents:
-        """The library classes of the modules in a model, and what its qconfigs are."""
-        classes: set[str] = set()
+        """The modules of a model, and what its qconfigs are made for."""
+        modules: set[tuple[int, str]] = set()
         modes: set[Mode] = set()
-        whole = True
-        for oid in self._reach(model, state):
+        foreign = self.handed | self.outside | self.static_heap.keys()
+        reached = self._reach(model, state)
+        for oid in reached:
             thing = self.instance(state, Ref(oid)) if oid > 0 else None
-            if oid < 0 or oid in self.handed or oid in self.outside:
-                whole = False
             if thing is None:
                 continue
             base = self.native_base(thing)
             if base is not None:
-                classes.add(base)
+                modules.add((self.origin_of(oid), base))
             qconfig = thing.attributes.get("qconfig")
-            if qconfig is not None:
+            if qconfig is not None and qconfig != NONE:
                 modes.update(self.qconfig_mode(option) for _, option in options_of(qconfig))
         root = self.instance(state, model)
-        own = root.cls.name if root is not None and isinstance(root.cls, Symbol) else None
-        return ModelContents(frozenset(classes), whole and root is not None, own, frozenset(modes))
+        leaf = root.cls.name if root is not None and isinstance(root.cls, Symbol) else None
+        key = self._identity(model)
+        if root is None and key in self.given:
+            modes.add(self.given[key])
+        whole = root is not None and not any(oid < self.first or oid in foreign for oid in reached)
+        return ModelContents(key, leaf, frozenset(modules), frozenset(modes), whole)
 
     def qconfig_kind(self, value: Value, state: State) -> QconfigKind:
         """What is assigned as a qconfig."""

@@ -636,4 +636,67 @@ MESSAGES: dict[str, str] = {
     "fix-moved-name": "Take the name from where it is",
     "fix-moved-name-reason": "the code raised before",
     "fix-moved-package-reason": "ExecuTorch is one more package to install",
+    # prepare-mode
+    "prepare-mode": (
+        "{model} is in training mode while data passes through it after `{call}`: its observers see other ranges than"
+        " the deployed model has. Measured: {db} dB. Call `eval()` before."
+    ),
+    "prepare-mode-run": "data passes through here",
+    "prepare-mode-qat": (
+        "{model} is in eval mode, and `{call}` refuses it: `AssertionError: prepare_qat only works on models in"
+        " training mode`. Call `train()` before."
+    ),
+    "prepare-mode-qat-fx": "{model} is in eval mode: `{call}` accepts it, but it is made for training mode.",
+    "prepare-mode-fx": (
+        "{model} has BatchNorm and is in training mode: `{call}` fuses it and raises `AssertionError: Fusion only for"
+        " eval!`. Call `eval()` before."
+    ),
+    "fix-set-mode": "Call `{model}.{mode}()` before",
+    "fix-set-mode-reason": "it is the mode that the call is made for",
+    # missing-calibration
+    "missing-calibration": (
+        "No data has passed through {model} since it was prepared, so `{call}` gives every tensor scale 1 and zero"
+        " point 0: 1.5 instead of 37.1 dB were measured, with no more than a warning."
+    ),
+    "calibration-prepared-here": "prepared here",
+    "fix-calibrate": "Let calibration data pass through the model",
+    "fix-calibrate-reason": "you know the data",
+    # ptq-qconfig-for-qat
+    "ptq-qconfig-for-qat": (
+        "This qconfig of {model} holds observers and no fake-quantize modules, so it trains in plain float:"
+        " `prepare_qat` does not say so. Take the one for training."
+    ),
+    "qat-prepared-here": "prepared for training here",
+    "fix-qat-qconfig": "Take the qconfig for training",
+    "fix-qat-qconfig-reason": "it is what `prepare_qat` asks for",
+    # fuse-after-prepare
+    "fuse-after-prepare": (
+        "`{call}` comes after {model} was prepared: the fused module has no observer, stays in float between quantized"
+        " ones and raises (`Input type (c10::quint8) and bias type (float) should be the same`). Fuse first."
+    ),
+    "fuse-after-prepare-bn": (
+        "`{call}` comes after {model} was prepared, and no data passes through it afterwards: its observers are those"
+        " of the unfused modules. Fuse first."
+    ),
+    "fuse-after-convert": (
+        "`{call}` comes after {model} was converted: quantized modules have no fuser (`AssertionError: did not find"
+        " fuser method for`). Fuse first."
+    ),
+    "fused-behind": "it comes after this call",
+    "fix-fuse-first": "Fuse before the model is prepared",
+    "fix-fuse-first-reason": "the float model computes the same",
+    # prepare-again
+    "prepare-again": (
+        "`{call}` does nothing here: the first call found no qconfig and stored None on every module of {model}, which"
+        " the new one does not reach. 0 modules are quantized. Assign it before the first call."
+    ),
+    "prepared-bare": "prepared without a qconfig here",
+    # convert-without-prepare
+    "convert-without-prepare": (
+        "{model} was never prepared: without observers `{call}` has nothing to replace, gives the float model back and"
+        " says nothing."
+    ),
+    "convert-without-prepare-fx": (
+        "{model} was never prepared, and `{call}` refuses it: `ValueError: input model must be a GraphModule`."
+    ),
 }
