@@ -72,7 +72,8 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
             continue
         model = f"`{call.model}`" if call.model else "the model"
         traced = call.row.workflow is Workflow.FX
-        message = Message.of("convert-without-prepare-fx" if traced else "convert-without-prepare", call=call.spelling, model=model)
+        kind = "convert-without-prepare-fx" if traced else "convert-without-prepare"
+        message = Message.of(kind, call=call.spelling, model=model)
         predicts = Predicts.RAISES if traced else Predicts.SILENT
         bare.setdefault(call.span, Finding(call.span, message, predicts=predicts, subject=index))
     yield from (finding for span, finding in bare.items() if span not in fine)

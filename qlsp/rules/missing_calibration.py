@@ -38,7 +38,8 @@ The fix is shown only: nobody but you knows the data.
 
 ## When it is silent
 Code that is not in view gets the model in between, a state is loaded into it, prepare and convert stand in functions
-whose order is not known, or the qconfig needs no data (dynamic, weight only) or is not known.
+whose order is not known, the qconfig needs no data (dynamic, weight only) or is not known, or the model is a bare layer,
+which convert leaves alone.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ def _prepared(script: ScriptFacts, index: int, call: LifecycleCall) -> Lifecycle
         if not isinstance(other, LifecycleCall) or other.row.stage is not Stage.PREPARE:
             continue
         whole = other.guard <= call.guard and call.members <= other.members | _new(other, call)
-        ready = other.row.mode is Mode.PTQ and other.contents.modes == {Mode.PTQ} and "run_fn" not in other.row.params
-        return other if whole and ready and not fed(script, number, index) else None
+        static = other.row.mode is Mode.PTQ and other.contents.modes == {Mode.PTQ} and "run_fn" not in other.row.params
+        alone = other.contents.leaf is not None and len(other.contents.modules) == 1
+        return other if whole and static and not alone and not fed(script, number, index) else None
     return None
 
 
