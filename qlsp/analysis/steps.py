@@ -39,9 +39,9 @@ LISTS_PARAMETERS = frozenset({"parameters", "named_parameters"})
 class Steps(Lifecycle):
     """Records the steps of models, in the order of execution.
 
-    ``stepped`` are the models of the running entry, whose objects begin with ``first``; ``given`` says what the
-    qconfigs are made for that models from outside get. While a model runs (``inside_run``), the calls of its parts are no
-    steps.
+    ``stepped`` are the models of the running entry, whose objects begin with ``first``. ``given`` says what the
+    qconfigs are made for that models from outside get. While a model runs (``inside_run``), the calls of its parts
+    are no steps.
     """
 
     stepped: set[int]

@@ -38,8 +38,8 @@ The fix is shown only: nobody but you knows the data.
 
 ## When it is silent
 Code that is not in view gets the model in between, a state is loaded into it, prepare and convert stand in functions
-whose order is not known, the qconfig needs no data (dynamic, weight only) or is not known, or the model is a bare layer,
-which convert leaves alone.
+whose order is not known, the qconfig needs no data (dynamic, weight only) or is not known, or the model is a bare
+layer, which convert leaves alone.
 """
 
 from __future__ import annotations
