@@ -39,7 +39,7 @@ from qlsp.values.value import (
     choice,
     options_of,
 )
-from qlsp.values.workflow import Stage, Workflow
+from qlsp.values.workflow import Mode, Stage, Workflow
 
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
 INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
