@@ -37,6 +37,7 @@ class Project:
         self.dependencies: dict[str, dict[str, str | None]] = {}
         self._modules: dict[str, ModuleModel | None] = {}
         self._found: dict[tuple[str, tuple[str, ...]], str | None] = {}
+        self._located: dict[tuple[str, str], str | None] = {}
         self._given = {os.path.abspath(path): path for path in self.texts}
         self._spelled = dict(self._given)
         self._tops: dict[str, str] = {}
@@ -144,6 +145,14 @@ class Project:
 
     def locate(self, module: str, importer: str) -> str | None:
         """The file of a module as seen from another file; it is not read."""
+        if importer not in self._modules:
+            return self._locate(module, importer)
+        key = (module, importer)
+        if key not in self._located:
+            self._located[key] = self._locate(module, importer)
+        return self._located[key]
+
+    def _locate(self, module: str, importer: str) -> str | None:
         top = module.partition(".")[0]
         if top in LIBRARIES:
             return None

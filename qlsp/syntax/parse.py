@@ -452,25 +452,32 @@ class _Fields(dict[type, tuple[str, ...]]):
         return fields
 
 
+class _IsNode(dict[type, bool]):
+    """Is a class one of nodes? Asking an abstract class each time takes longer."""
+
+    def __missing__(self, kind: type) -> bool:
+        answer = self[kind] = issubclass(kind, cst.CSTNode)
+        return answer
+
+
 _FIELDS = _Fields()
+_IS_NODE = _IsNode()
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield a node and all nodes below it, parents first, white space left out."""
     stack: list[Any] = [node]
-    pop, push, extend, fields = stack.pop, stack.append, stack.extend, _FIELDS
-    sequences, sentinel = (tuple, list), cst.MaybeSentinel
+    pop, push, extend, fields, is_node = stack.pop, stack.append, stack.extend, _FIELDS, _IS_NODE
     while stack:
         current = pop()
         yield current
         for name in fields[type(current)]:
             value = getattr(current, name)
-            if value is None or value.__class__ is sentinel:
-                continue
-            if isinstance(value, sequences):
+            kind = value.__class__
+            if kind is tuple or kind is list:
                 if value:
                     extend(value[::-1])
-            elif isinstance(value, cst.CSTNode):
+            elif is_node[kind]:
                 push(value)
 
 
