@@ -85,6 +85,23 @@ def functional_at(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> tuple[st
     return rest[0], rest[1]
 
 
+def aliased_at(ctx: RuleContext, edit: EditBuilder, span: SpanId) -> tuple[str, str]:
+    """The same for a call ``name.method(...)`` of a local name for it."""
+    name, dot, operation = (edit.call(span).spelling or "").partition(".")
+    if not dot or "." in operation or name == edit.method(span).receiver:
+        raise NoFix("not a method of a name")
+    attributes = set()
+    for facts, call in uses(ctx, span):
+        owner, holder = facts.submodules.get(call.owner or 0), facts.submodules.get(call.receiver or 0)
+        if owner is None or holder is None or not owner.path.startswith(f"{holder.path}.".lstrip(".")):
+            raise NoFix("not the call of the receiver's own FloatFunctional")
+        attributes.add(owner.path.removeprefix(f"{holder.path}.".lstrip(".")))
+    attribute = attributes.pop()
+    if attributes or not attribute.isidentifier():
+        raise NoFix("not one attribute of the receiver")
+    return attribute, operation
+
+
 def _uses(ctx: RuleContext, stray: Stray) -> list[FunctionalUse]:
     return [
         use

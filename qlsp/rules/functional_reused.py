@@ -77,14 +77,16 @@ block with weights is called several times on purpose, as in a siamese network, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import Facts, Mode, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Severity
 from qlsp.ops.spec import Role
 from qlsp.rules._cats import join_cats
 from qlsp.rules._causes import Cause, cause_of
-from qlsp.rules._functionals import functional_at
+from qlsp.rules._functionals import aliased_at, functional_at
 from qlsp.rules._rewrites import (
     FLOAT_FUNCTIONAL,
     Doubts,
@@ -98,7 +100,10 @@ from qlsp.rules._rewrites import (
     uses,
 )
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
-from qlsp.values.value import NO_GUARD, Choice, Tensor, TupleValue, Value, exclusive
+from qlsp.values.value import NO_GUARD, Choice, SpanId, Tensor, TupleValue, Value, exclusive
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder
 
 META = RuleMeta(code="QL404", name="functional-reused", severity=Severity.WARNING, since="0.1", fix="safe")
 
@@ -118,22 +123,28 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
 
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     """A FloatFunctional for this operation."""
-    yield from attempts(lambda: _own_functional(ctx, call_of(ctx, finding.subject)))
+    call = call_of(ctx, finding.subject)
+    places = (functional_at, aliased_at)
+    yield from attempts(*(partial(_own_functional, ctx, call, place) for place in places))
 
 
-def _own_functional(ctx: RuleContext, call: OpCall) -> Fix:
+def _own_functional(
+    ctx: RuleContext, call: OpCall, place: Callable[[RuleContext, EditBuilder, SpanId], tuple[str, str]]
+) -> Fix:
     edit, doubts = ctx.edits(), Doubts()
     method = edit.method(call.span)
     require_eager(ctx, call.span, doubts)
     require_converted_receiver(ctx, edit, call.span)
     doubt_the_class(edit, method, doubts)
-    attribute, operation = functional_at(ctx, edit, call.span)
+    attribute, operation = place(ctx, edit, call.span)
     for facts, use in uses(ctx, call.span):
         own, holder = facts.submodules[use.owner or 0], facts.submodules[use.receiver or 0]
         if own.qconfig != holder.qconfig:
             raise NoFix("a FloatFunctional with a qconfig of its own")
     function = edit.call(call.span).function
     if edit.repeats(call.span):
+        if place is aliased_at:
+            raise NoFix("a name for a FloatFunctional in a loop")
         functional = one_for_each_pass(ctx, edit, call.span, attribute, FLOAT_FUNCTIONAL)
         edit.replace(function, f"{functional}.{operation}")
         edit.remove_submodule(method.cls, attribute)
