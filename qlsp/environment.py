@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -10,6 +12,9 @@ from qlsp.config import Config
 
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 """Environment variables that name the environment of the shell."""
+
+MAX_LINK = 200_000
+"""Characters that are read of a file that points to a folder of packages."""
 
 NAMES = (".venv", "venv")
 """Where a project keeps an environment of its own."""
@@ -30,11 +35,62 @@ def site_packages(config: Config, variables: Mapping[str, str] = os.environ) -> 
 
 @lru_cache(maxsize=64)
 def folders(environment: str) -> tuple[str, ...]:
-    """The folders of packages of a virtual environment, or of the interpreter in one; none if it is neither."""
+    """The folders of packages of a virtual environment, or of the interpreter in one, then those of its editable
+    installs; none if it is neither."""
     environment = os.path.abspath(environment)
     if os.path.isfile(environment):
         environment = os.path.dirname(os.path.dirname(environment))
-    return tuple(path for path in _candidates(environment) if os.path.isdir(path))
+    found = [path for path in _candidates(environment) if os.path.isdir(path)]
+    linked = [path for folder in found for path in _linked(folder) if os.path.isdir(path)]
+    return tuple(dict.fromkeys([*found, *linked]))
+
+
+def _linked(folder: str) -> Iterator[str]:
+    """The folders that the files of a folder of packages point to: the projects of editable installs.
+
+    ``*.pth``: a folder on each line that is no import (https://docs.python.org/3/library/site.html); ``*.egg-link``:
+    its first line; the finders that setuptools writes: the folders around the packages in their ``MAPPING``.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if name.endswith(".pth"):
+            lines = (line.strip() for line in _read(path).splitlines())
+            yield from (
+                os.path.normpath(os.path.join(folder, line))
+                for line in lines
+                if line and not line.startswith(("#", "import ", "import\t"))
+            )
+        elif name.endswith(".egg-link"):
+            yield from (os.path.normpath(os.path.join(folder, line.strip())) for line in _read(path).splitlines()[:1])
+        elif name.startswith("__editable__") and name.endswith("_finder.py"):
+            yield from _mapped(_read(path))
+
+
+def _mapped(text: str) -> Iterator[str]:
+    """The folders around the packages that a finder maps to a folder of their own name."""
+    found = _MAPPING.search(text)
+    try:
+        mapping = ast.literal_eval(found[1]) if found is not None else {}
+    except (SyntaxError, ValueError):
+        return
+    for package, path in mapping.items():
+        if isinstance(path, str) and os.path.basename(path) == str(package):
+            yield os.path.dirname(path)
+
+
+_MAPPING = re.compile(r"^MAPPING[^=\n]*=\s*(\{[^}]*\})", re.MULTILINE)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(MAX_LINK)
+    except OSError:
+        return ""
 
 
 def _candidates(prefix: str) -> Iterator[str]:

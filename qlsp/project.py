@@ -197,7 +197,8 @@ class Project:
         more = (self._tops.get(importer), *self.src(importer), directory)
         roots.extend(folder for folder in dict.fromkeys(more) if folder is not None and folder not in roots)
         packages = self.packages(importer)
-        self._installed.update(packages)
+        here = os.path.abspath(importer)
+        self._installed.update(folder for folder in packages if not here.startswith(folder + os.sep))
         roots.extend(folder for folder in packages if folder not in roots)
         return tuple(roots)
 

@@ -140,6 +140,56 @@ def test_which_environment_counts(tmp_path: Path) -> None:
     assert where(Config(root=str(tmp_path)), {}) == []
 
 
+FINDER = "from __future__ import annotations\nMAPPING: dict[str, str] = {{'shapes': {path!r}, 'other': '/nowhere'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shapes.pth", "# ours\nimport os; os.getcwd()\n\n{src}\n"),
+        ("__editable__.shapes-1.0.pth", "{src}"),
+        ("shapes.pth", "../../../../shapes/src\n"),
+        ("shapes.egg-link", "{src}\n../\n"),
+        ("__editable___shapes_1_0_finder.py", FINDER),
+    ],
+)
+def test_editable_installs_are_read(project: Path, capsys: Any, name: str, text: str) -> None:
+    site = project.parent / "env/lib/python3.11/site-packages"
+    moved = project.parent / "shapes" / "src"
+    moved.mkdir(parents=True)
+    (site / "shapes").rename(moved / "shapes")
+    (project / "net.py").write_text(WRAPPED)
+    (project / "qlsp.toml").write_text('environment = "../env"\n')
+    assert check(capsys) == []
+    folders.cache_clear()
+    (site / name).write_text(text.format(src=moved, path=str(moved / "shapes")))
+    found = check(capsys)
+    assert rows(found) == [("net.py", 4, "QL101")] and found[0]["fixes"] == []
+    assert "installed package" in found[0]["related"][0]["message"]
+
+
+def test_a_project_that_is_installed_itself_is_no_package(project: Path, capsys: Any) -> None:
+    site = project.parent / "env/lib/python3.11/site-packages"
+    (site / "shapes" / "block.py").rename(project / "block.py")
+    (site / "project.pth").write_text(f"{project}\n")
+    folders.cache_clear()
+    (project / "qlsp.toml").write_text('environment = "../env"\n')
+    (project / "net.py").write_text(WRAPPED.replace("from shapes", "from block"))
+    found = check(capsys)
+    assert rows(found) == [("block.py", 11, "QL101")] and found[0]["fixes"]
+
+
+@pytest.mark.parametrize("text", ["/nowhere\n", "import shapes_hook\n", "MAPPING = {{\n", "\0\n"])
+def test_links_that_lead_nowhere_do_no_harm(project: Path, capsys: Any, text: str) -> None:
+    site = project.parent / "env/lib/python3.11/site-packages"
+    for name in ("x.pth", "x.egg-link", "__editable___x_finder.py"):
+        (site / name).write_text(text)
+    folders.cache_clear()
+    (project / "qlsp.toml").write_text('environment = "../env"\n')
+    (project / "net.py").write_text(WRAPPED)
+    assert rows(check(capsys)) == [("net.py", 4, "QL101")]
+
+
 def test_an_interpreter_names_its_environment(tmp_path: Path) -> None:
     packages = tmp_path / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
