@@ -16,6 +16,9 @@ ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 MAX_LINK = 200_000
 """Characters that are read of a file that points to a folder of packages."""
 
+MAX_MODULE = 1_000_000
+"""Characters that are read of a file that may register models."""
+
 NAMES = (".venv", "venv")
 """Where a project keeps an environment of its own."""
 
@@ -85,10 +88,10 @@ def _mapped(text: str) -> Iterator[str]:
 _MAPPING = re.compile(r"^MAPPING[^=\n]*=\s*(\{[^}]*\})", re.MULTILINE)
 
 
-def _read(path: str) -> str:
+def _read(path: str, limit: int = MAX_LINK) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(MAX_LINK)
+            return file.read(limit)
     except OSError:
         return ""
 
@@ -103,3 +106,23 @@ def _candidates(prefix: str) -> Iterator[str]:
             continue
         if not os.path.islink(folder):
             yield from (os.path.join(folder, name, "site-packages") for name in names)
+
+
+_REGISTERED = re.compile(
+    r"^@register_model\b(?:\((?P<given>[^)]*)\))?[^\n]*\n(?:@[^\n]*\n(?:[ \t)][^\n]*\n)*)*def[ \t]+(?P<function>\w+)",
+    re.MULTILINE,
+)
+_GIVEN = re.compile(r"\s*(?:name\s*=\s*)?[\"']([^\"']+)[\"']")
+
+
+@lru_cache(maxsize=16)
+def registrations(folder: str) -> Mapping[str, tuple[str, str]]:
+    """What ``@register_model`` registers in a package: name to file and function, told from the text of its files."""
+    found: dict[str, tuple[str, str]] = {}
+    for parent, _, names in sorted(os.walk(folder)):
+        for name in sorted(names):
+            text = _read(os.path.join(parent, name), MAX_MODULE) if name.endswith(".py") else ""
+            for match in _REGISTERED.finditer(text) if "@register_model" in text else ():
+                given = _GIVEN.match(match["given"] or "")
+                found[given[1] if given else match["function"]] = os.path.join(parent, name), match["function"]
+    return found

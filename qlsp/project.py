@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from qlsp.analysis.program import LIBRARIES, ModuleModel
+from qlsp.environment import registrations
 from qlsp.notebook import read, source_of
 from qlsp.syntax.parse import parse_file
 from qlsp.text import Source, SourceError
@@ -142,6 +143,22 @@ class Project:
                         found[imported.path] = imported
             self._imported[module.path] = tuple(found.values())
         return self._imported[module.path]
+
+    def registered(self, package: str, name: str, importer: str) -> tuple[ModuleModel, str] | None:
+        """The module and the function that an installed package registers under a name."""
+        start = self.locate(package, importer)
+        if start is None:
+            return None
+        found = registrations(os.path.dirname(os.path.abspath(start))).get(name)
+        if found is None:
+            return None
+        path, function = found
+        path = self._spelled.setdefault(path, path)
+        self.dependencies.setdefault(importer, {})[f"{package}:{name}"] = path
+        try:
+            return self.load(path), function
+        except SourceError:
+            return None
 
     def locate(self, module: str, importer: str) -> str | None:
         """The file of a module as seen from another file; it is not read."""

@@ -251,9 +251,17 @@ class Classes(Operators):
             name = dotted(called)
             if name is None or name.rpartition(".")[2] in KINDS or name.endswith((".setter", ".getter", ".deleter")):
                 continue
-            if isinstance(self.eval(called, state), (FunctionValue, ClassValue)):
+            function = self.eval(called, state)
+            if isinstance(function, FunctionValue) and self._keeps_function(function):
+                continue
+            if isinstance(function, (FunctionValue, ClassValue)):
                 value = self._applied(self.eval(expression, state), value, state)
         return value
+
+    def _keeps_function(self, function: FunctionValue) -> bool:
+        """Is it a decorator that leaves a function as it is, as the tables know it?"""
+        model = self.functions[function.span]
+        return f"{model.module.name}.{model.name}" in self.backend.plain_decorators
 
     def _applied(self, decorator: Value, value: Value, state: State) -> Value:
         function: Value | None = decorator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from qlsp.analysis.machine import Arguments
+from qlsp.analysis.makers import Makers
 from qlsp.analysis.objects import DICT_METHODS
 from qlsp.analysis.program import ModuleModel
-from qlsp.analysis.registries import Registries
 from qlsp.backends.frameworks import ATTRIBUTE_DICTS, CONFIG_READERS, DATA_READERS, PARSERS, PARSING
 from qlsp.values.state import DictObject, HeapObject, ListObject, State
 from qlsp.values.value import Const, Ref, TupleValue, Unknown, Value
@@ -20,7 +20,7 @@ DELETE = "_delete_"
 MAX_BASES = 8
 
 
-class Configs(Registries):
+class Configs(Makers):
     """What a program reads its settings from."""
 
     def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:

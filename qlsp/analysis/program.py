@@ -34,6 +34,9 @@ class Finder(Protocol):
     def find(self, module: str, importer: str) -> ModuleModel | None:
         """The module as seen from the importing file, or None if it is not part of the project."""
 
+    def registered(self, package: str, name: str, importer: str) -> tuple[ModuleModel, str] | None:
+        """The module and the function that a package registers under a name."""
+
     def module_at(self, path: str) -> ModuleModel | None:
         """The module of a file that was read before."""
 

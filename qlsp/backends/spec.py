@@ -47,6 +47,28 @@ class LifecycleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelMaker:
+    """A function that calls what is registered in a package under a name. ``parameter`` is the name, its first;
+    ``left_out`` are those it does not pass on. Behind ``tag``, a name says which weights are loaded."""
+
+    package: str
+    parameter: str
+    left_out: tuple[str, ...] = ()
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBuilder:
+    """A function that calls a class, its first parameter, with what it is given. ``positional`` and ``left_out`` are
+    not passed on, ``changing`` make something else of the model, ``config`` is passed on under another name."""
+
+    positional: tuple[str, ...]
+    left_out: tuple[str, ...]
+    changing: tuple[str, ...]
+    config: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class QconfigMaker:
     """A function or class that returns a QConfig, and the parameter that decides how it observes weights: a name
     out of ``choices``, or an observer."""
@@ -156,7 +178,8 @@ class Backend:
     classes and functions that return one; ``qconfig_modes`` says for which mode those of both kinds are made, if
     it is one; ``embedding_qconfigs`` suit nothing but embeddings. ``trained_modules`` are the classes that
     prepare_qat swaps, ``weights`` tells how a qconfig observes weights,
-    ``moved`` are the names that moved."""
+    ``moved`` are the names that moved. ``model_makers``, ``model_builders`` and ``plain_decorators`` (which change
+    neither arguments nor results) are functions of other packages, by where they are defined."""
 
     name: str
     rows: tuple[OpSpec, ...]
@@ -172,6 +195,9 @@ class Backend:
     fusers: tuple[FuserRow, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
     moved: MovedNames = MovedNames()
+    model_makers: Mapping[str, ModelMaker] = field(default_factory=dict)
+    model_builders: Mapping[str, ModelBuilder] = field(default_factory=dict)
+    plain_decorators: frozenset[str] = frozenset()
 
     @cached_property
     def functions(self) -> dict[str, OpSpec]:

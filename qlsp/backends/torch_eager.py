@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qlsp.backends.model_makers import MODEL_BUILDERS, MODEL_MAKERS, PLAIN_DECORATORS
 from qlsp.backends.spec import Backend
 from qlsp.backends.torch_fusers import FUSERS
 from qlsp.backends.torch_keep import KEEP
@@ -27,4 +28,7 @@ EAGER = Backend(
     trained_modules=TRAINED,
     weights=WEIGHTS,
     moved=MOVED,
+    model_makers=MODEL_MAKERS,
+    model_builders=MODEL_BUILDERS,
+    plain_decorators=PLAIN_DECORATORS,
 )
