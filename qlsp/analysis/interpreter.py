@@ -428,7 +428,7 @@ class Interpreter(Aliases):
                 return []
             wrapper = self.opaque(model)
             names = self._inputs(model, root, state)
-            if wrapper is not None:
+            if wrapper is not None or any(hook.before for hook in self.hooks.get(root.oid, ())):
                 names = {name: self._of_unknown_domain(value) for name, value in names.items()}
             found = self.call_prepared(method.function, root, names, state)
             hidden = Unknown(f"the result of a function with the decorator {wrapper}")

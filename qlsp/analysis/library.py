@@ -15,7 +15,7 @@ from qlsp.analysis.items import NAMED_CONTAINERS
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.analysis.module_containers import OTHERS, VIEWS
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
-from qlsp.analysis.standard_library import StandardLibrary
+from qlsp.analysis.wrappers import Wrappers
 from qlsp.ops.spec import OpSpec, Role
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
@@ -191,7 +191,7 @@ PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDat
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 
 
-class Library(StandardLibrary):
+class Library(Wrappers):
     """What the library does."""
 
     def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
@@ -530,6 +530,9 @@ class Library(StandardLibrary):
         given = arguments.get(0, "name")
         if name in ("__getattr__", "__getattribute__") and isinstance(given, Const):
             return self.attribute(ref, str(given.value), state)
+        hooked = self.register_hook(ref, name, arguments, state)
+        if hooked is not None:
+            return hooked
         if name in PARAMETER_LISTS:
             return self.parameter_list(name, state)
         if name in NAMED_LISTS:

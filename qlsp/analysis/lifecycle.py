@@ -198,6 +198,7 @@ class Lifecycle(Configs):
 
     def copied(self, original: int, copy: int) -> None:
         """A copy of a model that unknown code has had in its hands is as unknown as the model."""
+        super().copied(original, copy)
         if original in self.handed or original in self.static_heap:
             self.handed.add(copy)
         if original in self.outside:
