@@ -29,6 +29,7 @@ from qlsp.values.value import (
     Domain,
     FunctionValue,
     Guard,
+    RecordValue,
     Ref,
     SpanId,
     Symbol,
@@ -42,6 +43,7 @@ from qlsp.values.value import (
 from qlsp.values.workflow import Mode, Stage, Workflow
 
 LIST_HINTS = ("List", "list", "Sequence", "Iterable", "Collection")
+DICT_HINTS = ("Dict", "dict", "Mapping", "OrderedDict", "MutableMapping")
 INTEGER_HINTS = ("LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "ShortTensor", "CharTensor")
 _TENSOR_MODULE = re.compile(r"\b\w+\.(?=\w*Tensor\b)")
 FED = "an input that another model gives"
@@ -555,7 +557,8 @@ class Interpreter(Aliases):
             names[plain[0].name.value] = root
         for parameter in [*plain[1:], *parameters.kwonly_params]:
             name = parameter.name.value
-            names[name] = self._input(name, parameter, state)
+            given = self._record_input(name, parameter, model, state)
+            names[name] = self._input(name, parameter, state, given)
         if isinstance(parameters.star_arg, cst.Param):
             name = parameters.star_arg.name.value
             names[name] = self._many_inputs(name, state)
@@ -570,15 +573,33 @@ class Interpreter(Aliases):
         if self.facts is not None and (self.facts.context.workflow is Workflow.NONE or self.facts.context.fed):
             domain = Domain.UNKNOWN
             fed = self.facts.context.fed
-            self.facts.reasons[number] = FED if fed else "an input of a class that no model in view uses"
+            self.facts.reasons[number] = FED if fed else "no root uses this class"
         return Tensor(domain, number, number, many=many, collection=collection)
 
     def _many_inputs(self, name: str, state: State) -> Value:
         return self.allocate(state, ListObject(None, self._tensor_input(name, many=True)))
 
-    def _input(self, name: str, parameter: cst.Param, state: State) -> Value:
+    def _record_input(self, name: str, parameter: cst.Param, model: FunctionModel, state: State) -> Value | None:
+        """An input that is an object of a class of the project; None for any other."""
+        hint = parameter.annotation.annotation if parameter.annotation is not None else None
+        if not isinstance(hint, (cst.Name, cst.Attribute)):
+            return None
+        saved, self.frame = self.frame, Frame(model.unit, model.module, model.name)
+        cls = self.eval(hint, State())
+        self.frame = saved
+        if not isinstance(cls, ClassValue) or Symbol("torch.Tensor") in self.mro(cls):
+            return None
+        fields = {each.name: each.hint for each in self.record_fields(cls)}
+        if not fields:
+            return Unknown(f"input '{name}' is an object", ("input", name))
+        values = {field: self._hinted(f"{name}.{field}", hint_text(inner), state) for field, inner in fields.items()}
+        if self.is_named_tuple(cls):
+            return RecordValue(tuple(values.values()), tuple(values), cls)
+        return self.allocate(state, Instance(cls, values))
+
+    def _input(self, name: str, parameter: cst.Param, state: State, given: Value | None) -> Value:
         hint = hint_text(parameter.annotation.annotation) if parameter.annotation is not None else ""
-        value = self._hinted(name, hint, state)
+        value = given if given is not None else self._hinted(name, hint, state)
         if parameter.default is None or isinstance(value, Unknown):
             return value
         default = parameter.default
@@ -593,6 +614,10 @@ class Interpreter(Aliases):
         hint = hint.removeprefix("typing.").removeprefix("t.")
         if hint.startswith("Optional["):
             hint = hint[len("Optional[") : -1]
+        hint = hint.removesuffix("|None").removeprefix("None|")
+        kinds = hint[len("Union[") : -1].split(",") if hint.startswith("Union[") else hint.split("|")
+        if len(kinds) > 1 and any(kind.startswith((*LIST_HINTS, *DICT_HINTS, "Tuple", "tuple")) for kind in kinds):
+            hint = ""
         if hint.split("|")[0].strip() in NUMBER_HINTS:
             return Unknown(f"input '{name}' is a number or a flag", ("input", name))
         if hint.startswith(LIST_HINTS):
@@ -602,7 +627,7 @@ class Interpreter(Aliases):
             if "..." in hint or not all("Tensor" in part for part in inner):
                 return self._many_inputs(name, state)
             return TupleValue(tuple(self._tensor_input(f"{name}[{i}]") for i in range(len(inner))))
-        if hint.startswith(("Dict", "dict", "Mapping")):
+        if hint.startswith(DICT_HINTS):
             return self.allocate(state, DictObject((), self._tensor_input(name, many=True)))
         value = self._tensor_input(name, collection="Tensor" not in hint)
         if self.facts is not None:

@@ -38,6 +38,7 @@ class Field:
     """An annotated name of a class body, with the expression of its default."""
 
     name: str
+    hint: cst.BaseExpression
     model: ClassModel
     default: cst.BaseExpression | None
     unit: Unit
@@ -50,7 +51,7 @@ class Records(Calls):
         """Named tuples are values, classes that only derive from dict or list are dicts and lists."""
         order = self.mro(cls)
         record = next((entry for entry in order if isinstance(entry, RecordType)), None)
-        if record is not None or any(entry in NAMED_TUPLES for entry in order):
+        if record is not None or self.is_named_tuple(cls):
             own = any(isinstance(entry, ClassModel) and "__new__" in entry.methods for entry in order)
             return Unknown("a named tuple with a constructor") if own else self._record(cls, record, arguments, state)
         models = [entry for entry in order if isinstance(entry, ClassModel)]
@@ -65,6 +66,14 @@ class Records(Calls):
             if base.name == "builtins.list":
                 return self.new_sequence(arguments, state)
         return super().instantiate(cls, arguments, node, state)
+
+    def is_named_tuple(self, cls: ClassValue) -> bool:
+        """Does a class derive from ``NamedTuple``?"""
+        return any(isinstance(entry, Symbol) and entry in NAMED_TUPLES for entry in self.mro(cls))
+
+    def record_fields(self, cls: ClassValue) -> list[Field]:
+        """The fields of a named tuple or a dataclass; empty for other classes."""
+        return list(self._annotated(cls)) if self.is_named_tuple(cls) or self._is_dataclass(cls) else []
 
     # --- named tuples -------------------------------------------------------------------------------
 
@@ -153,7 +162,7 @@ class Records(Calls):
                     if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
                         name = small.target.value
                         if "ClassVar" not in cst.Module([]).code_for_node(small.annotation.annotation):
-                            found[name] = Field(name, entry, small.value, unit)
+                            found[name] = Field(name, small.annotation.annotation, entry, small.value, unit)
         yield from found.values()
 
     def fields(self, ref: Ref, cls: ClassValue, arguments: Arguments, state: State) -> None:
