@@ -138,8 +138,9 @@ def _averages(call: OpCall) -> bool:
 
 
 def _ends(facts: Facts, call: OpCall) -> End | None:
-    """Where the result goes, None if it meets another tensor or never leaves the quantized region."""
-    frontier, seen, head, left = [call], {id(call)}, False, False
+    """Where the result goes, None if it meets another tensor, never leaves the quantized region, or passes
+    ``LAYERS`` layers, whose own rounding hides that of the average (measured with three: 0 dB)."""
+    frontier, seen, head, left = [call], {id(call)}, 0, False
     while frontier:
         behind = list(consumers(facts, frontier.pop()))
         if not behind:
@@ -155,7 +156,9 @@ def _ends(facts: Facts, call: OpCall) -> End | None:
             layer = consumer.spec.op in HEAD and consumer.converted
             if not one or consumer.spec.role is not None or not (layer or consumer.spec.observation in KEPT):
                 return None
-            head = head or layer
+            head += layer
+            if head >= LAYERS:
+                return None
             frontier.append(consumer)
     if not left:
         return None
