@@ -60,6 +60,7 @@ OPERATORS = {
     "pow": "**",
     "or_": "|",
 }
+SIX = frozenset({"filter", "map", "range", "xrange", "zip"})
 TREE_MAPS = frozenset({"tree_map", "tree_map_only"})
 COMBINING: dict[str, Callable[..., Iterable[tuple[Value, ...]]]] = {
     "product": itertools.product,
@@ -85,6 +86,8 @@ class StandardLibrary(BuiltinCalls):
         if name in SAME and first is not None:
             return first
         module, _, function = name.rpartition(".")
+        if module == "six.moves":
+            return self._six(function, arguments, node, state)
         match module:
             case "copy" if first is not None:
                 return self.copy_graph(first, state) if function == "deepcopy" else self.shallow_copy(first, state)
@@ -121,6 +124,12 @@ class StandardLibrary(BuiltinCalls):
             if all(self._is_numeric(value, state) for value in values):
                 return number_of(name, *values)
         return None
+
+    def _six(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
+        """``six.moves``: the builtins under the names of Python 2 and 3."""
+        if name == "reduce":
+            return self._reduce(arguments, node, state)
+        return self.builtin({"xrange": "range"}.get(name, name), arguments, node, state) if name in SIX else None
 
     def _mapped_tree(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value | None:
         """``tree_map``: a function of every leaf of nested containers."""
