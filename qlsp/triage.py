@@ -14,7 +14,7 @@ from qlsp.syntax.parse import Unit
 MARKERS = ("quant", "Quant")
 """A chunk without any of these holds no stub, no qconfig and no prepare call of its own."""
 
-IMPORTED = re.compile(r"\bimport\b\s*(\([^)]*\)|[^\n]*)")
+IMPORTED = re.compile(r"(?:^|[:;])[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b\s*(\([^)]*\)|[^\n#;]*)", re.MULTILINE)
 
 Test = Callable[[str], bool]
 """Is a text about quantization?"""

@@ -334,8 +334,9 @@ def _matters(machine: Interpreter, module: ModuleModel, leads: Collection[str]) 
     """A test of the text of a function: without it, it builds no model of interest and moves none through its life."""
     calls = machine.backend.lifecycle_calls
     moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
-    words, telling = (*leads, *moving), machine.backend.telling
-    return lambda text: telling.search(text) is not None or any(word in text for word in words)
+    names = "|".join(sorted(map(re.escape, {*leads, *moving})))
+    named, telling = re.compile(rf"\b(?:{names})\b" if names else r"(?!)"), machine.backend.telling
+    return lambda text: telling.search(text) is not None or named.search(text) is not None
 
 
 def _life_words(machine: Interpreter, module: ModuleModel) -> tuple[str, ...]:

@@ -241,3 +241,9 @@ def test_a_script_that_imports_quantization_from_a_file_that_is_not_checked_is_r
     user = "from quant_tools import ready\n\nmodel = ready(None)\n"
     analysis = engine.analyze(["user.py"], Config(), {"quant_tools.py": helper, "user.py": user})
     assert [view.machine.entry for view in analysis.views] == [1]
+
+
+def test_names_in_comments_and_parts_of_words_do_not_lead_to_quantization() -> None:
+    helper = "import torch.ao.quantization as tq\n\n\ndef run(quantized):\n    return tq.prepare(quantized)\n"
+    user = "def runner(quantized):\n    import os  # run it\n    return os.walk(quantized)\n"
+    assert entries({"helper.py": helper, "user.py": user}) == {"helper.py": 1, "user.py": 0}
