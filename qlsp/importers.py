@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from qlsp import discover
 from qlsp.config import Config, Configs
@@ -30,6 +31,9 @@ MAX_FILE = 1_000_000
 
 MAX_IMPORTERS = 12
 """Files that are added to a run, the nearest first; more make the answer partial."""
+
+MAX_TEXT = 100_000
+"""Bytes of the files that are added."""
 
 MAX_USERS = 200
 """Files that use those of a run and are followed to others; more make the answer partial."""
@@ -155,9 +159,10 @@ class ImportIndex:
             search = _Search(files, configs)
             reached = search.users(targets)
             roots = search.roots(reached, targets)
-            found.extend(roots[:MAX_IMPORTERS])
+            few = _affordable([files[path] for path in roots])
+            found.extend(few)
             leads.update(reached)
-            partial = partial or project.partial or search.cut or len(roots) > MAX_IMPORTERS
+            partial = partial or project.partial or search.cut or len(few) < len(roots)
             quantizing.update(search.quantizing([*targets[:MAX_TARGETS], *found]))
         spell = os.path.relpath if not all(map(os.path.isabs, paths)) else str
         spelled, also = (
@@ -321,6 +326,12 @@ def _gate(path: str) -> bytes:
     """What a file that imports this one holds: the last name of the module. A package may be imported as a dot."""
     folder, file = os.path.split(path)
     return b"import" if file == PACKAGE else os.path.splitext(file)[0].encode()
+
+
+def _affordable(files: Sequence[_File]) -> list[str]:
+    """The first files, as many as may be added."""
+    sizes = accumulate(len(file.data) for file in files)
+    return [file.path for file, size in zip(files[:MAX_IMPORTERS], sizes, strict=False) if size <= MAX_TEXT]
 
 
 def _marked(text: str) -> bool:
