@@ -699,4 +699,15 @@ MESSAGES: dict[str, str] = {
     "convert-without-prepare-fx": (
         "{model} was never prepared, and `{call}` refuses it: `ValueError: input model must be a GraphModule`."
     ),
+    # fuse-mode
+    "fuse-mode": (
+        "`{call}` folds a BatchNorm ({names}) while {model} is in training mode, and raises `AssertionError: Fusion"
+        " only for eval!`. {remedy}"
+    ),
+    "fuse-mode-qat": (
+        "`{call}` folds the BatchNorm of {names} into the weights before {model} is trained, so training has none to"
+        " adapt. Take `fuse_modules_qat`, which keeps it."
+    ),
+    "fix-fuse-qat": "Fuse for training",
+    "fix-fuse-qat-reason": "a checkpoint has other names then",
 }
