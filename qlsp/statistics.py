@@ -38,11 +38,11 @@ NAMESPACES = (
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """``by_kind``: decided and found calls of a kind: concatenations (cat), stub calls (stub), operators that a
-    quantized tensor meets without a kernel (op). ``undecided``: (kind, reason, place) of those not decided,
-    ``decided``: (kind, place) of the others. ``classes`` are the classes with a forward, True for those that a judged
-    model runs. ``importers``: files outside of the run that were read because they use files of it; ``partial``: there
-    are more. ``given_up``: (reason, place) of what was not run to its end."""
+    """``by_kind``: decided and found calls of a kind: concatenations (cat), stub calls (stub), calls in model classes
+    of functions of the operator table and operations of a FloatFunctional (op). ``undecided``: (kind, reason, place)
+    of those not decided, ``decided``: (kind, place) of the others. ``classes`` are the classes with a forward, True
+    for those that a judged model runs. ``importers``: files outside of the run that were read because they use files
+    of it; ``partial``: there are more. ``given_up``: (reason, place) of what was not run to its end."""
 
     files: int
     parsed: int

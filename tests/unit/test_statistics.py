@@ -103,6 +103,49 @@ def test_the_inner_operator_of_a_flagged_expression_is_flagged_with_it() -> None
     assert statistics.by_kind["op"] == (2, 2)
 
 
+OPERATORS = """
+import torch.nn.functional as F
+from torch.ao.nn.quantized import FloatFunctional
+from torch.nn.functional import interpolate
+
+
+class Net(nn.Module):
+    def __init__(self, up):
+        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+        self.skip: FloatFunctional = FloatFunctional()
+        self.fc, self.join = nn.Linear(4, 4), FloatFunctional()
+
+    def forward(self, x, mask):
+        x = self.quant(x)
+        y = F.relu(self.fc(x))
+        y = self.skip.add(x, y)
+        x = self.join.cat([x, interpolate(y, 2)], 1)
+        return torch.softmax(self.dequant(x), 1)
+
+
+def outside(x):
+    return F.relu(torch.zeros(1))
+"""
+
+
+def test_operators_with_and_without_a_kernel_and_those_of_a_functional_are_counted() -> None:
+    statistics = counted(OPERATORS)
+    assert statistics.by_kind["op"] == (4, 4)
+    assert statistics.by_kind["cat"] == (1, 1)
+
+
+def test_an_operator_on_an_operand_that_is_not_known_is_undecided() -> None:
+    for line in ("y = self.skip.add(x, y)", "y = F.relu(self.fc(x))"):
+        statistics = counted(OPERATORS.replace(line, f"y = elsewhere(x)\n        {line}".replace("self.fc(x)", "y")))
+        assert statistics.by_kind["op"][0] < statistics.by_kind["op"][1] == 4
+
+
+def test_an_operator_that_no_judged_model_comes_to_is_decided() -> None:
+    branch = "if False:\n            y = torch.relu(elsewhere(x))\n        x = self.join.cat"
+    assert counted(OPERATORS.replace("x = self.join.cat", branch)).by_kind["op"] == (5, 5)
+
+
 def test_the_classes_that_judged_models_run() -> None:
     unused = "\n\nclass Unused(nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
     statistics = counted(BLOCK + SECOND_IN_A_LINE + unused)
