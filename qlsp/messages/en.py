@@ -636,6 +636,12 @@ MESSAGES: dict[str, str] = {
     "fix-moved-name": "Take the name from where it is",
     "fix-moved-name-reason": "the code raised before",
     "fix-moved-package-reason": "ExecuTorch is one more package to install",
+    # missing-example-inputs
+    "missing-example-inputs": (
+        "`{call}` needs `{argument}`: `TypeError: {function}() missing 1 required positional argument: '{argument}'`."
+    ),
+    "fix-example-inputs": "Pass `{argument}`, a tuple with a tensor for each argument of `forward`",
+    "fix-example-inputs-reason": "you know the shapes",
     # prepare-mode
     "prepare-mode": (
         "{model} is in training mode while data passes through it after `{call}`: its observers see other ranges than"
