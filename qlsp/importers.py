@@ -225,7 +225,7 @@ class _Search:
                         known |= new
                         grown[file.path] = new
             wanted = grown
-            self.cut = len(leads) > MAX_USERS
+            self.cut = len(leads.keys() - set(targets)) > MAX_USERS
         return {path: names for path, names in leads.items() if names}
 
     def roots(self, reached: Mapping[str, Collection[str]], targets: Collection[str]) -> list[str]:

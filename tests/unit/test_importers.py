@@ -348,3 +348,15 @@ def test_the_index_follows_the_disk(project: Path) -> None:
     (project / "net.py").unlink()
     assert users(5) == []
     assert index.around([], configs) == Importers()
+
+
+def test_a_run_over_many_files_is_not_cut_short_by_its_own(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("", encoding="utf-8")
+    (tmp_path / "base.py").write_text("class Base:\n    pass\n", encoding="utf-8")
+    paths = [str(tmp_path / "base.py")]
+    for number in range(importers.MAX_USERS + 5):
+        path = tmp_path / f"m{number}.py"
+        path.write_text("from base import Base\n\n\nclass Own(Base):\n    pass\n", encoding="utf-8")
+        paths.append(str(path))
+    (tmp_path / "outside.py").write_text("from base import Base\n", encoding="utf-8")
+    assert not ImportIndex().around(paths, Resolver()).partial
