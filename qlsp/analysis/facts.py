@@ -14,13 +14,64 @@ from qlsp.values.value import CallPath, Guard, SpanId, Tensor, Unknown, Value
 from qlsp.values.workflow import Mode, Weights, Workflow
 
 
+class QconfigUse(str, Enum):
+    """What a qconfig of a mapping makes of a layer: quantized with observed inputs, left in float, or not known."""
+
+    STATIC = "static"
+    FLOAT = "float"
+    UNKNOWN = "unknown"
+
+
+class MappingKey(str, Enum):
+    """What an entry of a QConfigMapping is for."""
+
+    GLOBAL = "global"
+    TYPE = "type"
+    NAME = "name"
+    REGEX = "regex"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class MappingEntry:
+    """An entry of a QConfigMapping: made at ``span``, ``key`` is the name of a class or function, of a module, or a
+    pattern (None: not known). Equal ``number``: one qconfig. ``sure``: every run makes it, once."""
+
+    span: SpanId
+    kind: MappingKey
+    key: str | None
+    use: QconfigUse
+    number: int | None = None
+    sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QconfigMapping:
+    """What a QConfigMapping, or a dict in its place, says. ``bare``: it does not begin with the library's defaults.
+    ``whole``: it has no other entries."""
+
+    bare: bool
+    entries: tuple[MappingEntry, ...]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """What a prepare call of FX is asked for. ``mapping`` is None where it is not known; ``plain``: no custom or
+    backend configuration is passed."""
+
+    mapping: QconfigMapping | None
+    plain: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One way a root is used. ``assumed`` is True where no prepare call names the front end; else ``prepared`` is
     that call, and ``fused`` says that some code may have fused modules of the model before. ``model`` identifies
     the root in the events of a file: the file, and the object that it is a copy of. ``fed``: it is called on what
     another model gives back, ``feeds``: another model is called on what it gives back, or code in view expects it to
-    be quantized; both where code out of view may have wrapped it before."""
+    be quantized; both where code out of view may have wrapped it before. ``tracing`` is what the prepare call of FX is
+    asked for."""
 
     root: str
     span: SpanId
@@ -33,6 +84,7 @@ class Context:
     fused: bool = True
     fed: bool = False
     feeds: bool = False
+    tracing: Tracing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +181,9 @@ class Submodule:
     several: bool = False
     code: frozenset[tuple[str, int]] = frozenset()
 
+
+REST = "*"
+"""The name of what a call passes besides its known arguments: a list or dict that is not known."""
 
 PARAMETER = "parameter"
 """The first part of the key of an argument that is a parameter of a layer which convert swaps."""
@@ -384,6 +439,7 @@ class ModelContents:
     ``root`` identifies the model itself, ``leaf`` is its class if it is one of the library. ``modules`` are its modules
     and the model with their library classes (of a module of the project, the one it derives from), ``modes`` what the
     qconfigs in it are made for. ``whole`` says that every module is in view and that this run built them all.
+    ``paths`` are the names of the modules in it.
     """
 
     root: int | None = None
@@ -391,6 +447,7 @@ class ModelContents:
     modules: frozenset[tuple[int, str]] = frozenset()
     modes: frozenset[Mode] = frozenset()
     whole: bool = False
+    paths: frozenset[str] = frozenset()
 
 
 class QconfigKind(str, Enum):
@@ -415,7 +472,8 @@ class LifecycleCall:
     of what it is a copy of. ``passed`` are the names of the arguments given (``*`` for an argument list that is
     not known). ``inplace`` is None where it is not known. ``ignored``: the call is a statement of its own.
     ``rebinds`` is the name of a parameter that the statement binds to the result although the caller keeps the
-    old model. ``fusion`` is what a fuse call fuses, as far as it is written out; ``contents`` what the model holds.
+    old model. ``fusion`` is what a fuse call fuses, as far as it is written out; ``contents`` what the model holds,
+    ``tracing`` what a prepare call of FX is asked for.
     """
 
     span: SpanId
@@ -435,6 +493,7 @@ class LifecycleCall:
     rebinds: str | None = None
     fusion: Fusion | None = None
     contents: ModelContents = ModelContents()
+    tracing: Tracing | None = None
 
 
 class QconfigTarget(str, Enum):

@@ -10,7 +10,7 @@ import libcst as cst
 
 from qlsp.analysis.aliases import Aliases
 from qlsp.analysis.classes import decorator_kind
-from qlsp.analysis.facts import Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts
+from qlsp.analysis.facts import Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts, Tracing
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
@@ -63,6 +63,7 @@ class LifecycleEvent:
     copies: Mapping[int, int]
     reshaped: bool = False
     fused: bool = True
+    tracing: Tracing | None = None
 
 
 class Interpreter(Aliases):
@@ -139,7 +140,8 @@ class Interpreter(Aliases):
             where = self.frame.name if self.frame is not None else ""
             reshaped = bool(self.reshaped & self._reach(model, state))
             fused = self.may_be_fused(model, state)
-            self.events.append(LifecycleEvent(row, model, snapshot, self.span(node), where, copies, reshaped, fused))
+            tracing, span = self.tracing(row, arguments, node, state), self.span(node)
+            self.events.append(LifecycleEvent(row, model, snapshot, span, where, copies, reshaped, fused, tracing))
         start = len(self.script.events)
         result = self.record_lifecycle(row, model, arguments, node, state, copies)
         if row.stage is Stage.FUSE and row.workflow is Workflow.EAGER and self.facts is None:

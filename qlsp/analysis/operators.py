@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from qlsp.analysis.comprehensions import Comprehensions
-from qlsp.analysis.facts import Alternative, OpCall, Operand
+from qlsp.analysis.facts import REST, Alternative, OpCall, Operand
 from qlsp.analysis.machine import Argument, Arguments
 from qlsp.ops.spec import Application, Observation, OpSpec, Outcome, Shape
 from qlsp.ops.transfer import transfer
@@ -72,6 +72,8 @@ class Operators(Comprehensions):
         span = self.span(node)
         vectors, is_open = self._vectors(row, bound, span, state)
         key = self._argument_key(row, bound, extra, owner, state)
+        if arguments.open:
+            key = (*key, (REST, ("fresh", self.fresh())))
         conversion = self.conversion(owner) if owner is not None else False
         converted = conversion is True
         origin = Origin(span, self.path)

@@ -12,9 +12,9 @@ import libcst as cst
 
 from qlsp.analysis.facts import Keeping, Stray
 from qlsp.analysis.machine import Arguments
+from qlsp.analysis.mappings import Mappings
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
 from qlsp.analysis.program import ClassModel
-from qlsp.analysis.steps import Steps
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
     ClassValue,
@@ -32,7 +32,7 @@ RESERVED_KEYS = MODULE_ATTRIBUTES | {"keys", "values", "items", "clear", "pop", 
 """Keys that a ModuleDict refuses because it has an attribute of that name."""
 
 
-class Registration(Steps):
+class Registration(Mappings):
     """Where attributes were set, and which modules are not registered under a root."""
 
     places: dict[tuple[int, str], SpanId]

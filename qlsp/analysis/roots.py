@@ -9,7 +9,7 @@ from functools import partial
 
 import libcst as cst
 
-from qlsp.analysis.facts import Context, Facts
+from qlsp.analysis.facts import Context, Facts, Tracing
 from qlsp.analysis.interpreter import Interpreter, LifecycleEvent, is_import
 from qlsp.analysis.name_uses import name_uses
 from qlsp.analysis.program import ClassModel, ModuleModel, definitions
@@ -50,6 +50,7 @@ class Candidate:
     reshaped: bool = False
     fused: bool = True
     copies: Mapping[int, int] | None = None
+    tracing: Tracing | None = None
 
 
 @dataclass(slots=True)
@@ -184,6 +185,7 @@ def _runs(views: Sequence[View]) -> Iterator[Run]:
                 candidate.fused,
                 candidate.reshaped or model in view.machine.fed,
                 candidate.reshaped or model in view.machine.feeding,
+                candidate.tracing,
             )
             root, state = candidate.root, candidate.state.fork()
             tied = tying and (candidate.prepared is None or root.oid in view.machine.outside)
@@ -426,6 +428,7 @@ def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evid
                 event.reshaped,
                 event.fused,
                 event.copies,
+                event.tracing,
             )
         )
 

@@ -198,6 +198,10 @@ class Steps(Lifecycle):
                     found.append(self.eval(function.value, state))
         return found
 
+    def _names(self, root: Ref, state: State) -> dict[int, str]:
+        """The path of every instance under a root (see ``interpreter``)."""
+        raise NotImplementedError
+
     # --- what is in a model, what a qconfig is --------------------------------------------------------
 
     def contents(self, model: Value, state: State) -> ModelContents:
@@ -222,7 +226,9 @@ class Steps(Lifecycle):
         if root is None and key in self.given:
             modes.add(self.given[key])
         whole = root is not None and not any(oid < self.first or oid in foreign for oid in reached)
-        return ModelContents(key, leaf, frozenset(modules), frozenset(modes), whole)
+        names = self._names(model, state) if root is not None and isinstance(model, Ref) else {}
+        paths = frozenset(filter(None, names.values()))
+        return ModelContents(key, leaf, frozenset(modules), frozenset(modes), whole, paths)
 
     def qconfig_kind(self, value: Value, state: State) -> QconfigKind:
         """What is assigned as a qconfig."""

@@ -16,7 +16,14 @@ OLD_PT2E = "torch.ao.quantization.quantize_pt2e."
 PREPARE_PARAMS = ("model", "inplace", "allow_list", "observer_non_leaf_module_list")
 FUSE_PARAMS = ("model", "modules_to_fuse", "inplace", "fuser_func", "fuse_custom_config_dict")
 DYNAMIC_PARAMS = ("model", "qconfig_spec", "dtype", "mapping", "inplace")
-FX_PARAMS = ("model", "qconfig_mapping", "example_inputs")
+FX_PARAMS = (
+    "model",
+    "qconfig_mapping",
+    "example_inputs",
+    "prepare_custom_config",
+    "_equalization_config",
+    "backend_config",
+)
 
 LIFECYCLE = (
     LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare",), Mode.PTQ, PREPARE_PARAMS),

@@ -636,6 +636,13 @@ MESSAGES: dict[str, str] = {
     "fix-moved-name": "Take the name from where it is",
     "fix-moved-name-reason": "the code raised before",
     "fix-moved-package-reason": "ExecuTorch is one more package to install",
+    # fx-functional-conv-args
+    "fx-functional-conv-args": (
+        "`convert_fx` raises on this `{op}`: `quantized::{op}_prepack() {problem}`. It passes the arguments on as they"
+        " stand: spell bias, stride, padding, dilation (tuples) and groups."
+    ),
+    "fix-conv-args": "Spell every argument",
+    "fix-conv-args-reason": "these are the defaults",
     # missing-example-inputs
     "missing-example-inputs": (
         "`{call}` needs `{argument}`: `TypeError: {function}() missing 1 required positional argument: '{argument}'`."

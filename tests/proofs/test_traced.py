@@ -10,7 +10,7 @@ import torch
 import torch.ao.quantization as tq
 from examples import example, rule_named
 from torch import nn
-from torch.ao.quantization.quantize_fx import prepare_fx, prepare_qat_fx
+from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx, prepare_qat_fx
 from under_torch import loaded, quiet
 
 ROWS = [torch.randn(16, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
@@ -28,7 +28,8 @@ def page(rule: str, heading: str, folder: Path, *arguments: Any) -> Any:
 
 def quotes(rule: str, error: BaseException) -> bool:
     """Does a page quote the first line of an error?"""
-    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".") in rule_named(rule).page
+    first = str(error).split(". Declaration")[0].splitlines()[0].rstrip(".")
+    return f"{type(error).__name__}: {first}" in rule_named(rule).page
 
 
 def test_tracing_needs_example_inputs(tmp_path: Path) -> None:
@@ -45,3 +46,38 @@ def test_tracing_needs_example_inputs(tmp_path: Path) -> None:
         prepare_fx(net.eval(), MAPPING, ROWS[0])
     with quiet(), pytest.raises(TypeError, match="unexpected keyword argument 'qconfig_dict'"):
         prepare_fx(net, qconfig_dict={})
+
+
+def test_a_functional_convolution_raises_in_convert(tmp_path: Path) -> None:
+    rule, image = "fx-functional-conv-args", torch.randn(2, 3, 8, 8)
+    with pytest.raises(RuntimeError) as raised:
+        page(rule, "Bad", tmp_path, image)
+    assert quotes(rule, raised.value)
+    page(rule, "Good", tmp_path, image)(image)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"bias": None},
+        {"bias": None, "stride": 1, "padding": (0, 0), "dilation": (1, 1), "groups": 1},
+        {"bias": None, "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)},
+    ],
+)
+def test_the_packing_operator_says_what_the_page_quotes(arguments: dict[str, Any]) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3, 3, 1, 1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.conv2d(x, self.weight, **arguments)
+
+    image = torch.randn(2, 3, 8, 8)
+    with quiet(), torch.no_grad():
+        ready = prepare_fx(Net().eval(), MAPPING, (image,))
+        ready(image)
+        with pytest.raises(RuntimeError) as raised:
+            convert_fx(ready)
+    error = str(raised.value).split(". Declaration")[0].split(" but instead")[0]
+    assert f"RuntimeError: {error}\n" in rule_named("fx-functional-conv-args").page
