@@ -452,12 +452,14 @@ class ModelContents:
 
 class QconfigKind(str, Enum):
     """What is assigned as a qconfig: one of the library, None, a ``str``, a function that makes one and was not
-    called, a ``QConfigMapping``, a ``dict``, a module of the library."""
+    called, the class ``QConfig``, an observer, a ``QConfigMapping``, a ``dict``, a module of the library."""
 
     QCONFIG = "qconfig"
     NONE = "none"
     TEXT = "text"
     FUNCTION = "function"
+    CLASS = "class"
+    OBSERVER = "observer"
     MAPPING = "mapping"
     DICT = "dict"
     PACKAGE = "package"
@@ -473,7 +475,9 @@ class LifecycleCall:
     not known). ``inplace`` is None where it is not known. ``ignored``: the call is a statement of its own.
     ``rebinds`` is the name of a parameter that the statement binds to the result although the caller keeps the
     old model. ``fusion`` is what a fuse call fuses, as far as it is written out; ``contents`` what the model holds,
-    ``tracing`` what a prepare call of FX is asked for.
+    ``tracing`` what a prepare call of FX is asked for. ``given`` is the kind of the qconfigs that a traced front end
+    gets, and where they stand; ``unexpected`` are keywords that the function does not have, if nothing around says
+    that the code is made for several versions.
     """
 
     span: SpanId
@@ -494,6 +498,8 @@ class LifecycleCall:
     fusion: Fusion | None = None
     contents: ModelContents = ModelContents()
     tracing: Tracing | None = None
+    given: tuple[QconfigKind, SpanId] | None = None
+    unexpected: tuple[tuple[str, SpanId], ...] = ()
 
 
 class QconfigTarget(str, Enum):

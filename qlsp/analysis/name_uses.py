@@ -16,7 +16,7 @@ from qlsp.syntax.parse import ChunkError, Unit, children, walk
 from qlsp.values.value import SpanId
 
 _CATCHES = re.compile(r"\b(?:Base)?Exception\b|\b(?:Import|ModuleNotFound|Attribute|Name)Error\b")
-_ASKS = re.compile(r"version|hasattr|TYPE_CHECKING|available|\bsys\b|find_spec|\bHAS_|\bhas_|installed", re.I)
+_ASKS = re.compile(r"version|hasattr|signature|TYPE_CHECKING|available|\bsys\b|find_spec|\bHAS_|\bhas_|installed", re.I)
 _SKIPS = re.compile(r"skip|version", re.I)
 _EXPECTS = re.compile(r"\b(?:suppress|raises|assertRaises\w*|assertWarns\w*|warns|importorskip)\b")
 
@@ -40,6 +40,21 @@ def name_uses(module: ModuleModel, moved: MovedNames) -> list[NameUse]:
             uses = _Walk(module, unit, watched, module.imports).of(node, _Around(node))
             found.extend(use for use in uses if use.namespace is not None or use.missing is not None)
     return found
+
+
+def made_for_several(unit: Unit, node: cst.CSTNode) -> bool:
+    """Does a node stand under a handler of errors, or under a condition about versions?"""
+    return any(_tries(outer) and any(inner is node for inner in walk(outer)) for outer in walk(unit.node))
+
+
+def _tries(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Try():
+            return bool(node.handlers)
+        case cst.If() | cst.IfExp():
+            return bool(_ASKS.search(cst.Module([]).code_for_node(node.test)))
+        case _:
+            return False
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from qlsp.analysis.facts import (
 )
 from qlsp.analysis.lifecycle import Lifecycle
 from qlsp.analysis.machine import Arguments
+from qlsp.analysis.name_uses import made_for_several
 from qlsp.analysis.program import ClassModel
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import walk
 from qlsp.values.state import DictObject, State
-from qlsp.values.value import NONE, Bound, Const, FunctionValue, Ref, Symbol, Unknown, Value, options_of
+from qlsp.values.value import NONE, Bound, Const, FunctionValue, Ref, SpanId, Symbol, Unknown, Value, options_of
 from qlsp.values.workflow import Mode
 
 OPTIMIZERS = "torch.optim."
@@ -32,6 +33,8 @@ MAPPINGS = tuple(
     f"torch.ao.quantization.{name} "
     for name in ("QConfigMapping", "get_default_qconfig_mapping", "get_default_qat_qconfig_mapping")
 )
+MAPPING = "qconfig_mapping"
+QCONFIG_CLASSES = ("torch.ao.quantization.QConfig", "torch.ao.quantization.QConfigDynamic")
 SWITCHES = {"disable_observer": StepKind.OBSERVERS_OFF, "enable_observer": StepKind.OBSERVERS_ON}
 LISTS_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
@@ -77,9 +80,36 @@ class Steps(Lifecycle):
         result = super().record_lifecycle(row, model, arguments, node, state, copies)
         recorded = self.script.events[start] if len(self.script.events) > start else None
         if isinstance(recorded, LifecycleCall):
-            self.script.events[start] = replace(recorded, contents=contents)
+            self.script.events[start] = replace(
+                recorded,
+                contents=contents,
+                given=self._given(row, arguments, node, state),
+                unexpected=self._unexpected(row, arguments, node),
+            )
             self.stepped |= recorded.members
         return result
+
+    def _given(
+        self, row: LifecycleRow, arguments: Arguments, node: cst.Call, state: State
+    ) -> tuple[QconfigKind, SpanId] | None:
+        """What a traced front end gets in place of a QConfigMapping, and where that stands in the call."""
+        value = arguments.get(row.params.index(MAPPING), MAPPING) if MAPPING in row.params else None
+        if value is None:
+            return None
+        kinds = {self.qconfig_kind(option, state) for _, option in options_of(value)}
+        named = [each for each in node.args if each.keyword is not None and each.keyword.value == MAPPING]
+        place = named[0].value if named else node.args[1].value if len(node.args) > 1 else node
+        return (kinds.pop() if len(kinds) == 1 else QconfigKind.UNKNOWN, self.span(place))
+
+    def _unexpected(
+        self, row: LifecycleRow, arguments: Arguments, node: cst.Call
+    ) -> tuple[tuple[str, SpanId], ...]:
+        if row.keywords is None or arguments.keywords.keys() <= {*row.params, *row.keywords}:
+            return ()
+        if made_for_several(self.current.unit, node):
+            return ()
+        named = [(each.keyword.value, each) for each in node.args if each.keyword is not None]
+        return tuple((name, self.span(each)) for name, each in named if name not in (*row.params, *row.keywords))
 
     def _assign_qconfig(self, target: Value, value: Value, state: State) -> None:
         start = len(self.script.events)
@@ -239,8 +269,12 @@ class Steps(Lifecycle):
                 return QconfigKind.NONE
             case Const(value=str()):
                 return QconfigKind.TEXT
-            case Symbol() if value.name in self.backend.qconfig_makers:
+            case Symbol() if value.name in QCONFIG_CLASSES:
+                return QconfigKind.CLASS
+            case Symbol() if value.name in self.backend.qconfig_makers or f"{value.name} " in MAPPINGS:
                 return QconfigKind.FUNCTION
+            case Symbol() if value.name in self.backend.weights.observers:
+                return QconfigKind.OBSERVER
             case Symbol(name="torch.ao.quantization"):
                 return QconfigKind.PACKAGE
             case FunctionValue():

@@ -32,13 +32,15 @@ PLAIN_NAMES = frozenset({"prepare", "convert", "quantize", "export"})
 @dataclass(frozen=True, slots=True)
 class LifecycleRow:
     """A library function that moves a model through its life. ``params`` are its parameters by position, the
-    model first; without one called ``inplace`` it always works on a copy."""
+    model first; without one called ``inplace`` it always works on a copy. ``keywords`` are its further parameters,
+    None where they are not listed."""
 
     stage: Stage
     workflow: Workflow
     names: tuple[str, ...]
     mode: Mode = Mode.UNKNOWN
     params: tuple[str, ...] = ("model",)
+    keywords: tuple[str, ...] | None = None
 
     @property
     def model(self) -> str:

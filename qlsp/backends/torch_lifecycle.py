@@ -15,6 +15,7 @@ OLD_PT2E = "torch.ao.quantization.quantize_pt2e."
 
 PREPARE_PARAMS = ("model", "inplace", "allow_list", "observer_non_leaf_module_list")
 FUSE_PARAMS = ("model", "modules_to_fuse", "inplace", "fuser_func", "fuse_custom_config_dict")
+PREPARE_KEYWORDS = ("prepare_custom_config_dict",)
 DYNAMIC_PARAMS = ("model", "qconfig_spec", "dtype", "mapping", "inplace")
 FX_PARAMS = (
     "model",
@@ -24,23 +25,26 @@ FX_PARAMS = (
     "_equalization_config",
     "backend_config",
 )
+QAT_FX_PARAMS = tuple(name for name in FX_PARAMS if name != "_equalization_config")
 
 LIFECYCLE = (
-    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare",), Mode.PTQ, PREPARE_PARAMS),
+    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare",), Mode.PTQ, PREPARE_PARAMS, PREPARE_KEYWORDS),
     LifecycleRow(
         Stage.PREPARE,
         Workflow.EAGER,
         (f"{AO}quantize",),
         Mode.PTQ,
         ("model", "run_fn", "run_args", "mapping", "inplace"),
+        (),
     ),
-    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare_qat",), Mode.QAT, ("model", "mapping", "inplace")),
+    LifecycleRow(Stage.PREPARE, Workflow.EAGER, (f"{AO}prepare_qat",), Mode.QAT, ("model", "mapping", "inplace"), ()),
     LifecycleRow(
         Stage.PREPARE,
         Workflow.EAGER,
         (f"{AO}quantize_qat",),
         Mode.QAT,
         ("model", "run_fn", "run_args", "inplace"),
+        (),
     ),
     LifecycleRow(
         Stage.CONVERT,
@@ -51,8 +55,22 @@ LIFECYCLE = (
     LifecycleRow(Stage.FUSE, Workflow.EAGER, (f"{AO}fuse_modules",), params=FUSE_PARAMS),
     LifecycleRow(Stage.FUSE, Workflow.EAGER, (f"{AO}fuse_modules_qat",), Mode.QAT, FUSE_PARAMS),
     LifecycleRow(Stage.DYNAMIC, Workflow.EAGER, (f"{AO}quantize_dynamic",), params=DYNAMIC_PARAMS),
-    LifecycleRow(Stage.PREPARE, Workflow.FX, (f"{FX}prepare_fx", f"{AO}prepare_fx"), Mode.PTQ, FX_PARAMS),
-    LifecycleRow(Stage.PREPARE, Workflow.FX, (f"{FX}prepare_qat_fx", f"{AO}prepare_qat_fx"), Mode.QAT, FX_PARAMS),
+    LifecycleRow(
+        Stage.PREPARE,
+        Workflow.FX,
+        (f"{FX}prepare_fx", f"{AO}prepare_fx"),
+        Mode.PTQ,
+        FX_PARAMS,
+        (),
+    ),
+    LifecycleRow(
+        Stage.PREPARE,
+        Workflow.FX,
+        (f"{FX}prepare_qat_fx", f"{AO}prepare_qat_fx"),
+        Mode.QAT,
+        QAT_FX_PARAMS,
+        (),
+    ),
     LifecycleRow(Stage.FUSE, Workflow.FX, (f"{FX}fuse_fx", f"{AO}fuse_fx")),
     LifecycleRow(Stage.CONVERT, Workflow.FX, (f"{FX}convert_fx", f"{AO}convert_fx"), params=("graph_module",)),
     LifecycleRow(

@@ -723,4 +723,39 @@ MESSAGES: dict[str, str] = {
     ),
     "fix-fuse-qat": "Fuse for training",
     "fix-fuse-qat-reason": "a checkpoint has other names then",
+    # bad-qconfig-value
+    "bad-qconfig-text": "The qconfig of {model} is a text: `{call}` raises `{error}`. It has to be a QConfig.",
+    "bad-qconfig-function": (
+        "The qconfig of {model} is a function that was not called: `{call}` raises `{error}`. It has to be a QConfig."
+    ),
+    "bad-qconfig-class": (
+        "The qconfig of {model} is the class QConfig itself: `{call}` raises `{error}`. It has to be built."
+    ),
+    "bad-qconfig-observer": (
+        "The qconfig of {model} is an observer: `{call}` raises `{error}`. It has to be a QConfig, of one observer for"
+        " activations and one for weights."
+    ),
+    "bad-qconfig-mapping": (
+        "The qconfig of {model} is a QConfigMapping, which only `prepare_fx` reads: `{call}` raises `{error}`. It has"
+        " to be a QConfig."
+    ),
+    "bad-qconfig-dict": (
+        "The qconfig of {model} is a dict: `{call}` raises `{error}`. Give each module its own QConfig."
+    ),
+    "bad-qconfig-package": (
+        "The qconfig of {model} is a module of torch, not a QConfig: `{call}` raises `{error}`."
+    ),
+    "bad-qconfig-fx": (
+        "This is no QConfigMapping: `{call}` raises `AssertionError: qconfig_mapping must be a QConfigMapping`."
+    ),
+    "bad-qconfig-keyword": (
+        "`{call}` has no parameter `{name}`: `TypeError: {function}() got an unexpected keyword argument '{name}'`."
+    ),
+    "bad-qconfig-keyword-former": (
+        "`{call}` has no parameter `{name}` since torch 1.13: `TypeError: {function}() got an unexpected keyword"
+        " argument '{name}'`. It is called `{successor}` now."
+    ),
+    "qconfig-read-here": "the call that reads it",
+    "fix-qconfig-value": "Spell the qconfig",
+    "fix-qconfig-value-reason": "the code raised before",
 }

@@ -86,6 +86,8 @@ META = RuleMeta(code="QL503", name="missing-fuse", severity=Severity.WARNING, si
 
 AO = "torch.ao.quantization."
 SHOWN = 3
+ASKS_FOR_EVAL = ("QL305",)
+"""A finding about the new call where ``eval()`` comes too late; its fix calls it before."""
 _EVAL = re.compile(r"\.eval\(\)")
 
 
@@ -177,4 +179,4 @@ def _fused(ctx: RuleContext) -> Fix:
         raise NoFix("the old namespace has no such function")
     lists = ", ".join("[" + ", ".join(f'"{path}"' for path in group.paths) + "]" for group in groups)
     edit.insert_before(context.prepared, f"{spelled}({model.value.text}, [{lists}], inplace=True)")
-    return edit.fix(Message.of("fix-fuse"), Message.of("fix-fuse-reason"), Applicability.UNSAFE)
+    return edit.fix(Message.of("fix-fuse"), Message.of("fix-fuse-reason"), Applicability.UNSAFE, ASKS_FOR_EVAL)

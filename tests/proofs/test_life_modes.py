@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import torch
 import torch.ao.quantization as tq
 from examples import example, rule_named
 from torch import nn
+from torch.ao.quantization import quantize_fx
 from under_torch import loaded, quiet
+
+from qlsp.backends.torch_lifecycle import LIFECYCLE
+from qlsp.values.workflow import Workflow
 
 BATCHES = [torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
 
@@ -39,3 +44,57 @@ def test_folding_in_training_mode_raises_what_the_page_quotes() -> None:
     tq.fuse_modules(net, ["1", "2"])
     tq.fuse_modules_qat(net.eval(), ["0", "1", "2"])
     tq.fuse_modules_qat(net.train(), ["0", "1", "2"])
+
+
+def spoilt(name: str) -> Any:
+    """Values that are no QConfig, by the kind that the rule tells them apart by."""
+    return {
+        "text": "x86",
+        "function": tq.get_default_qconfig,
+        "class": tq.QConfig,
+        "mapping": tq.get_default_qconfig_mapping("x86"),
+        "dict": {"": tq.default_qconfig},
+        "observer": tq.default_observer,
+        "package": tq.qconfig,
+    }[name]
+
+
+@pytest.mark.parametrize("kind", ["text", "function", "class", "mapping", "dict", "observer", "package"])
+def test_what_is_no_qconfig_raises_what_the_page_quotes(kind: str) -> None:
+    net = tq.QuantWrapper(nn.Linear(4, 4)).eval()
+    net.qconfig = spoilt(kind)
+    with pytest.raises((AttributeError, TypeError)) as raised, quiet():
+        tq.prepare(net)
+    assert f"{type(raised.value).__name__}: {raised.value}" in rule_named("bad-qconfig-value").page
+
+
+def test_prepare_fx_takes_a_mapping_only() -> None:
+    quoted, net, rows = (
+        rule_named("bad-qconfig-value").page,
+        nn.Sequential(nn.Linear(4, 4)).eval(),
+        (torch.randn(2, 4),),
+    )
+    for value in (tq.default_qconfig, "x86", tq.get_default_qconfig_mapping):
+        with pytest.raises(AssertionError) as raised, quiet():
+            quantize_fx.prepare_fx(net, value, rows)
+        assert f"AssertionError: {raised.value}" in quoted
+    with pytest.raises(TypeError) as refused, quiet():
+        quantize_fx.prepare_fx(net, qconfig_dict={"": tq.default_qconfig}, example_inputs=rows)
+    assert f"TypeError: {refused.value}" in quoted
+    with quiet():
+        quantize_fx.prepare_fx(net, qconfig_mapping={"": tq.default_qconfig}, example_inputs=rows)
+
+
+def test_the_parameters_of_prepare_calls_are_those_of_torch() -> None:
+    for row in LIFECYCLE:
+        if row.keywords is not None:
+            module = quantize_fx if row.workflow is Workflow.FX else tq
+            signature = inspect.signature(getattr(module, row.names[0].rpartition(".")[2]))
+            assert set(signature.parameters) == {*row.params, *row.keywords}
+
+
+def test_the_example_of_bad_qconfig_value(tmp_path: Path) -> None:
+    with pytest.raises(AttributeError):
+        page("bad-qconfig-value", "Bad", tmp_path / "bad", "prepared")
+    ready = page("bad-qconfig-value", "Good", tmp_path / "good", "prepared")
+    assert sum(hasattr(module, "activation_post_process") for module in ready.modules()) == 3
