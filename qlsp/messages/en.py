@@ -636,6 +636,10 @@ MESSAGES: dict[str, str] = {
     "fix-moved-name": "Take the name from where it is",
     "fix-moved-name-reason": "the code raised before",
     "fix-moved-package-reason": "ExecuTorch is one more package to install",
+    # fx-unquantized-module
+    "fx-unquantized-module": (
+        "FX has no quantized class for `{module}` ({kind}): it stays in float, and nothing says so."
+    ),
     # fx-functional-conv-args
     "fx-functional-conv-args": (
         "`convert_fx` raises on this `{op}`: `quantized::{op}_prepack() {problem}`. It passes the arguments on as they"

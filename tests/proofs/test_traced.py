@@ -81,3 +81,11 @@ def test_the_packing_operator_says_what_the_page_quotes(arguments: dict[str, Any
             convert_fx(ready)
     error = str(raised.value).split(". Declaration")[0].split(" but instead")[0]
     assert f"RuntimeError: {error}\n" in rule_named("fx-functional-conv-args").page
+
+
+def test_recurrent_layers_stay_in_float_unless_they_are_dynamic(tmp_path: Path) -> None:
+    import torch.ao.nn.quantized.dynamic as dynamic
+
+    sequence = torch.randn(2, 5, 8)
+    bad, good = (page("fx-unquantized-module", heading, tmp_path, sequence) for heading in ("Bad", "Good"))
+    assert type(bad.rnn) is nn.GRU and type(good.rnn) is dynamic.GRU
