@@ -439,7 +439,7 @@ class ModelContents:
     ``root`` identifies the model itself, ``leaf`` is its class if it is one of the library. ``modules`` are its modules
     and the model with their library classes (of a module of the project, the one it derives from), ``modes`` what the
     qconfigs in it are made for. ``whole`` says that every module is in view and that this run built them all.
-    ``paths`` are the names of the modules in it.
+    ``paths`` are the names of the modules in it, None if it may have others.
     """
 
     root: int | None = None
@@ -447,7 +447,7 @@ class ModelContents:
     modules: frozenset[tuple[int, str]] = frozenset()
     modes: frozenset[Mode] = frozenset()
     whole: bool = False
-    paths: frozenset[str] = frozenset()
+    paths: frozenset[str] | None = None
 
 
 class QconfigKind(str, Enum):

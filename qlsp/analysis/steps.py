@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from qlsp.analysis.program import ClassModel
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import walk
-from qlsp.values.state import DictObject, State
+from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import NONE, Bound, Const, FunctionValue, Ref, SpanId, Symbol, Unknown, Value, options_of
 from qlsp.values.workflow import Mode
 
@@ -36,6 +37,9 @@ MAPPINGS = tuple(
 MAPPING = "qconfig_mapping"
 QCONFIG_CLASSES = ("torch.ao.quantization.QConfig", "torch.ao.quantization.QConfigDynamic")
 SWITCHES = {"disable_observer": StepKind.OBSERVERS_OFF, "enable_observer": StepKind.OBSERVERS_ON}
+ADDS = re.compile(r"\b(?:add_module|register_module)\(\s*(?:name\s*=\s*)?[^\"'\s]|\b_modules\b")
+"""Text that gives a model a module under a name that is not written out."""
+
 LISTS_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
@@ -228,6 +232,23 @@ class Steps(Lifecycle):
                     found.append(self.eval(function.value, state))
         return found
 
+    def _paths(self, model: Ref, reached: set[int], state: State) -> frozenset[str] | None:
+        """The names of the modules of a model; None if it may have others."""
+        things = [self.load(state, Ref(oid)) for oid in reached if oid > 0]
+        open_ended = any(
+            isinstance(thing, ListObject)
+            and (thing.items is None or thing.element is not None)
+            or isinstance(thing, DictObject)
+            and thing.rest is not None
+            for thing in things
+        )
+        classes = (entry for thing in things if isinstance(thing, Instance) for entry in self.mro(thing.cls))
+        modules = {id(each.module): each.module for each in classes if isinstance(each, ClassModel)}
+        named = any(module.shows(ADDS) for module in (self.current.module, *modules.values()))
+        if open_ended or named or reached & self.summaries:
+            return None
+        return frozenset(filter(None, self._names(model, state).values()))
+
     def _names(self, root: Ref, state: State) -> dict[int, str]:
         """The path of every instance under a root (see ``interpreter``)."""
         raise NotImplementedError
@@ -256,8 +277,7 @@ class Steps(Lifecycle):
         if root is None and key in self.given:
             modes.add(self.given[key])
         whole = root is not None and not any(oid < self.first or oid in foreign for oid in reached)
-        names = self._names(model, state) if root is not None and isinstance(model, Ref) else {}
-        paths = frozenset(filter(None, names.values()))
+        paths = self._paths(model, reached, state) if isinstance(model, Ref) else None
         return ModelContents(key, leaf, frozenset(modules), frozenset(modes), whole, paths)
 
     def qconfig_kind(self, value: Value, state: State) -> QconfigKind:

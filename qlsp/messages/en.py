@@ -636,6 +636,13 @@ MESSAGES: dict[str, str] = {
     "fix-moved-name": "Take the name from where it is",
     "fix-moved-name-reason": "the code raised before",
     "fix-moved-package-reason": "ExecuTorch is one more package to install",
+    # fx-mapping-empty
+    "fx-mapping-empty": "This mapping has no entries, so `{call}` quantizes nothing of {model} and says nothing.",
+    "fx-mapping-absent": (
+        "Nothing in {model} is {key}, and the mapping says no more: `{call}` quantizes nothing and says nothing."
+    ),
+    "fx-mapping-no-name": "{model} has no module {key}: this entry does nothing, and nothing says so.",
+    "fx-mapping-used": "the mapping is used here",
     # fx-unquantized-module
     "fx-unquantized-module": (
         "FX has no quantized class for `{module}` ({kind}): it stays in float, and nothing says so."

@@ -76,9 +76,9 @@ META = RuleMeta(code="QL704", name="fx-unquantized-module", severity=Severity.IN
 CLASSES = frozenset(
     f"torch.nn.{name}"
     for name in (
-        "LSTM GRU RNN LSTMCell GRUCell RNNCell MultiheadAttention Transformer TransformerEncoder TransformerDecoder "
-        "TransformerEncoderLayer TransformerDecoderLayer Bilinear"
-    ).split()
+        *("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention", "Bilinear", "Transformer"),
+        *("TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer", "TransformerDecoderLayer"),
+    )
 )
 
 

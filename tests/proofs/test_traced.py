@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.ao.nn.quantized as nnq
 import torch.ao.quantization as tq
 from examples import example, rule_named
 from torch import nn
@@ -89,3 +91,17 @@ def test_recurrent_layers_stay_in_float_unless_they_are_dynamic(tmp_path: Path) 
     sequence = torch.randn(2, 5, 8)
     bad, good = (page("fx-unquantized-module", heading, tmp_path, sequence) for heading in ("Bad", "Good"))
     assert type(bad.rnn) is nn.GRU and type(good.rnn) is dynamic.GRU
+
+
+def test_what_a_mapping_does_not_name_stays_in_float(tmp_path: Path) -> None:
+    rows = torch.randn(4, 6)
+    bad, good = (page("fx-mapping-empty", heading, tmp_path, rows) for heading in ("Bad", "Good"))
+    assert type(bad.classifier) is nn.Linear and type(good.classifier) is nnq.Linear
+    mappings = [tq.QConfigMapping(), tq.QConfigMapping().set_object_type(nn.Conv2d, tq.default_qconfig), {}]
+    for mapping in mappings:
+        net = nn.Sequential(nn.Linear(6, 4)).eval()
+        net.qconfig = tq.default_qconfig
+        with warnings.catch_warnings(record=True) as seen:
+            ready = prepare_fx(net, mapping, (rows,))
+            assert type(getattr(convert_fx(ready), "0")) is nn.Linear
+        assert not [each for each in seen if "quantized" in str(each.message)]
