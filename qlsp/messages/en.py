@@ -643,6 +643,12 @@ MESSAGES: dict[str, str] = {
     ),
     "fx-mapping-no-name": "{model} has no module {key}: this entry does nothing, and nothing says so.",
     "fx-mapping-used": "the mapping is used here",
+    # fx-fused-qconfig-mismatch
+    "fx-fused-qconfig-mismatch": (
+        "FX fuses {kind} with {other}, which has no such entry: prepare raises `LookupError: During fusion, we need to"
+        " specify the same qconfigs for all module types`. Give both one qconfig, or use `set_module_name`."
+    ),
+    "fx-fused-here": "fused here",
     # fx-unquantized-module
     "fx-unquantized-module": (
         "FX has no quantized class for `{module}` ({kind}): it stays in float, and nothing says so."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,17 @@ def test_what_a_mapping_does_not_name_stays_in_float(tmp_path: Path) -> None:
             ready = prepare_fx(net, mapping, (rows,))
             assert type(getattr(convert_fx(ready), "0")) is nn.Linear
         assert not [each for each in seen if "quantized" in str(each.message)]
+
+
+def test_one_half_of_a_fused_pair_raises(tmp_path: Path) -> None:
+    rule = "fx-fused-qconfig-mismatch"
+    with pytest.raises(LookupError) as raised:
+        page(rule, "Bad", tmp_path, ROWS[0])
+    text = str(raised.value)
+    assert text.startswith("During fusion, we need to specify the same qconfigs for all module types")
+    assert type(getattr(page(rule, "Good", tmp_path, ROWS[0]), "2")) is nnq.Linear
+    qconfig = tq.get_default_qconfig("x86")
+    for mapping in (MAPPING, tq.QConfigMapping().set_global(qconfig)):
+        with pytest.raises(LookupError), quiet():
+            net = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU()).eval()
+            prepare_fx(net, copy.deepcopy(mapping).set_object_type(nn.Conv2d, qconfig), (torch.randn(1, 3, 4, 4),))
