@@ -549,6 +549,15 @@ class QconfigCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ObserverInstance:
+    """A QConfig gets a module in place of what builds one, for these parameters."""
+
+    span: SpanId
+    spelling: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Handover:
     """Models are passed to a function that is not in view, in this statement."""
 
@@ -599,7 +608,9 @@ class NameUse:
     missing: NameMove | None = None
 
 
-LifeEvent = LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | Handover | ModelStep
+LifeEvent = (
+    LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | ObserverInstance | Handover | ModelStep
+)
 
 
 @dataclass(slots=True)
@@ -631,6 +642,7 @@ __all__ = [
     "ModelContents",
     "ModelStep",
     "NameUse",
+    "ObserverInstance",
     "OpCall",
     "Operand",
     "OutputUse",

@@ -14,6 +14,7 @@ from qlsp.analysis.facts import (
     LifeEvent,
     ModelContents,
     ModelStep,
+    ObserverInstance,
     QconfigAssignment,
     QconfigKind,
     StepKind,
@@ -36,6 +37,7 @@ MAPPINGS = tuple(
 )
 MAPPING = "qconfig_mapping"
 QCONFIG_CLASSES = ("torch.ao.quantization.QConfig", "torch.ao.quantization.QConfigDynamic")
+OBSERVER_BUILT = "an observer that is built"
 SWITCHES = {"disable_observer": StepKind.OBSERVERS_OFF, "enable_observer": StepKind.OBSERVERS_ON}
 ADDS = re.compile(r"\b(?:add_module|register_module)\(\s*(?:name\s*=\s*)?[^\"'\s]|\b_modules\b")
 """Text that gives a model a module under a name that is not written out."""
@@ -92,6 +94,27 @@ class Steps(Lifecycle):
             )
             self.stepped |= recorded.members
         return result
+
+    def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
+        """See an observer that is built where a QConfig takes what builds one."""
+        if name in QCONFIG_CLASSES:
+            wrong = tuple(
+                parameter
+                for position, parameter in enumerate(("activation", "weight"))
+                if self._made_already(arguments.get(position, parameter), state)
+            )
+            if wrong:
+                self._emit(ObserverInstance(self.span(node), dotted(node.func) or "QConfig", wrong))
+        value = super().library_call(name, arguments, node, state)
+        return Unknown(OBSERVER_BUILT) if name in self.backend.weights.factories else value
+
+    def _made_already(self, value: Value | None, state: State) -> bool:
+        options = [option for _, option in options_of(value)] if value is not None else []
+        return bool(options) and all(
+            isinstance(option, Unknown) and option.reason == OBSERVER_BUILT
+            or isinstance(option, Ref) and self._is_model(option, state)
+            for option in options
+        )
 
     def _given(
         self, row: LifecycleRow, arguments: Arguments, node: cst.Call, state: State

@@ -84,12 +84,14 @@ class QconfigMaker:
 
 @dataclass(frozen=True)
 class WeightTable:
-    """How the qconfigs, observers and quantization schemes of a library observe weights, by qualified name."""
+    """How the qconfigs, observers and quantization schemes of a library observe weights, by qualified name.
+    ``factories`` are all classes and functions that build an observer or a fake-quantize module."""
 
     qconfigs: dict[str, Weights] = field(default_factory=dict)
     observers: dict[str, Weights] = field(default_factory=dict)
     schemes: dict[str, Weights] = field(default_factory=dict)
     makers: dict[str, QconfigMaker] = field(default_factory=dict)
+    factories: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

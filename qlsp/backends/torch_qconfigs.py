@@ -80,4 +80,32 @@ _MAKERS = (
     QconfigMaker(f"{AO}QConfig", "weight", 1),
 )
 
-WEIGHTS = WeightTable(dict(_QCONFIGS), dict(_OBSERVERS), dict(_SCHEMES), {maker.name: maker for maker in _MAKERS})
+_FACTORIES = frozenset(
+    f"{AO}{name}"
+    for name in (
+        "FakeQuantize",
+        "FixedQParamsFakeQuantize",
+        "FusedMovingAvgObsFakeQuantize",
+        "FixedQParamsObserver",
+        "NoopObserver",
+        "RecordingObserver",
+        "ReuseInputObserver",
+        "default_affine_fixed_qparams_observer",
+        "default_debug_observer",
+        "default_dynamic_fake_quant",
+        "default_dynamic_quant_observer",
+        "default_fused_act_fake_quant",
+        "default_reuse_input_observer",
+        "default_symmetric_fixed_qparams_observer",
+        "fused_wt_fake_quant_range_neg_127_to_127",
+    )
+)
+"""Further classes and functions that build an observer."""
+
+WEIGHTS = WeightTable(
+    dict(_QCONFIGS),
+    dict(_OBSERVERS),
+    dict(_SCHEMES),
+    {maker.name: maker for maker in _MAKERS},
+    _FACTORIES | {name for name, _ in _OBSERVERS},
+)

@@ -775,4 +775,11 @@ MESSAGES: dict[str, str] = {
     "qconfig-read-here": "the call that reads it",
     "fix-qconfig-value": "Spell the qconfig",
     "fix-qconfig-value-reason": "the code raised before",
+    # qconfig-observer-instance
+    "qconfig-observer-instance": (
+        "`{call}` gets an observer that is built already (`{parameters}`) and raises `ValueError: QConfig received"
+        " observer instance, please pass observer class instead`: every layer needs one of its own."
+    ),
+    "fix-observer-class": "Pass what builds the observer",
+    "fix-observer-class-reason": "the code raised before",
 }

@@ -15,6 +15,7 @@ from torch.ao.quantization import quantize_fx
 from under_torch import loaded, quiet
 
 from qlsp.backends.torch_lifecycle import LIFECYCLE
+from qlsp.backends.torch_qconfigs import WEIGHTS
 from qlsp.values.workflow import Workflow
 
 BATCHES = [torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
@@ -98,3 +99,27 @@ def test_the_example_of_bad_qconfig_value(tmp_path: Path) -> None:
         page("bad-qconfig-value", "Bad", tmp_path / "bad", "prepared")
     ready = page("bad-qconfig-value", "Good", tmp_path / "good", "prepared")
     assert sum(hasattr(module, "activation_post_process") for module in ready.modules()) == 3
+
+
+def test_a_qconfig_refuses_what_is_built(tmp_path: Path) -> None:
+    quoted = rule_named("qconfig-observer-instance").page
+    with pytest.raises(ValueError) as raised:
+        page("qconfig-observer-instance", "Bad", tmp_path / "bad", "build")
+    assert f"ValueError: {str(raised.value).partition('.')[0]}" in quoted
+    assert isinstance(page("qconfig-observer-instance", "Good", tmp_path / "good", "build"), tq.QConfig)
+    with pytest.raises(ValueError):
+        tq.QConfig(activation=nn.Identity(), weight=nn.Identity)
+
+
+def test_the_factories_of_observers_build_modules() -> None:
+    fixed = {"scale": 1.0, "zero_point": 0}
+    arguments = {"observer": tq.MinMaxObserver}, {"observer": tq.FixedQParamsObserver.with_args(**fixed)}, fixed
+    for name in WEIGHTS.factories:
+        factory, built = getattr(tq, name.rpartition(".")[2]), None
+        for keywords in ({}, *arguments):
+            try:
+                built = factory(**keywords)
+                break
+            except (AssertionError, TypeError):
+                continue
+        assert isinstance(built, nn.Module), name
