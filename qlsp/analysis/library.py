@@ -185,6 +185,8 @@ NAMED_LISTS = {"modules": False, "children": False, "named_modules": True, "name
 QUANTIZED_MODULES = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
 FUNCTIONAL_ATTRIBUTES = MODULE_ATTRIBUTES | {"activation_post_process", "from_float", "weight_fake_quant"}
 """What a FloatFunctional or QFunctional has besides its operations."""
+OBSERVER_NAME = "activation_post_process"
+"""The child of a FloatFunctional that prepare replaces; before, it is an Identity."""
 
 Q = "torch.ao.quantization."
 PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
@@ -506,7 +508,7 @@ class Library(Wrappers):
         state: State,
     ) -> Value:
         base = self.native_base(instance)
-        if base in self.backend.functional_classes:
+        if base in self.backend.functional_classes and (name == "forward" or name not in MODULE_ATTRIBUTES):
             return self._functional(ref, base, name, arguments, node, state)
         if name in RETURN_SELF:
             return ref
@@ -631,6 +633,8 @@ class Library(Wrappers):
             self._all_modules(ref, "", state, found, set())
         else:
             found = [(k, v) for k, v in instance.attributes.items() if self.instance(state, v) is not None]
+        if self.native_base(instance) in self.backend.functional_classes:
+            found.append((OBSERVER_NAME, self.allocate(state, Instance(Symbol("torch.nn.Identity"), {}))))
         if NAMED_LISTS[name]:
             return TupleValue(tuple(TupleValue((Const(key), value)) for key, value in found))
         return TupleValue(tuple(value for _, value in found))

@@ -26,7 +26,7 @@ from qlsp.values.value import (
 from qlsp.values.workflow import Workflow
 
 MAX_STEPS = 400_000
-MAX_ENTRY_STEPS = 20_000
+MAX_ENTRY_STEPS = 25_000
 MAX_FILE_STEPS = 100_000
 MAX_DEPTH = 40
 MAX_UNROLL = 64
