@@ -21,7 +21,7 @@ from qlsp.rules._causes import cause_of
 from qlsp.rules._kernels import native
 from qlsp.rules._operands import Emit, Kind, span_of
 from qlsp.rules._rewrites import consumers, dequant_stub, doubt_the_class, uses
-from qlsp.rules._sums import FREED, lone_relu, named_in_a_string, summed
+from qlsp.rules._sums import FREED, kept, lone_relu, named_in_a_string, summed
 from qlsp.rules._through_float import ThroughFloat
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Rewriting(ThroughFloat):
         if outer is not None and outer.spec.op == "relu" and outer.owner is None:
             return outer if root.held is None else None
         relu = lone_relu(self.ctx.facts, root)
-        if relu is None or named_in_a_string(self.ctx, self.edit, relu):
+        if relu is None or named_in_a_string(self.ctx, self.edit, relu) or kept(self.edit, relu):
             return None
         if root.held is not None and relu.alternatives[0].operands[0].span == root.span:
             return None

@@ -46,6 +46,16 @@ def named_in_a_string(ctx: RuleContext, edit: EditBuilder, relu: OpCall) -> bool
     return edit.file_matches(relu.span.path, re.compile(rf"[\"'](?:[^\"'\n]*\.)?{name}[\"']"))
 
 
+def kept(edit: EditBuilder, relu: OpCall) -> bool:
+    """Does code in view name the attribute of a ReLU module for another purpose than to call it or to make it?"""
+    if relu.owner is None:
+        return False
+    try:
+        return edit.names(edit.method(relu.span).cls, edit.receiver_attribute(relu.span))
+    except NoFix:
+        return False
+
+
 def summed(ctx: RuleContext, edit: EditBuilder, add: OpCall, span: SpanId) -> SpanId:
     """The operand of a ReLU call, which is the sum and nothing else in every context, and which only it reads."""
     for facts, use in uses(ctx, add.span):

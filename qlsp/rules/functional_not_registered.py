@@ -79,13 +79,18 @@ from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, att
 from qlsp.values.value import SpanId
 
 if TYPE_CHECKING:
-    from qlsp.syntax.edits import Expression
+    from qlsp.syntax.edits import EditBuilder, Expression
 
 META = RuleMeta(code="QL406", name="functional-not-registered", severity=Severity.ERROR, since="0.1", fix="safe")
 
-_LISTS_ONLY = r"\.\s*{0}\s*(?:\.\s*(?:sort|reverse|remove|index|count|copy|clear)\b|[+*](?!=))|[+*]\s*[\w.]+\.{0}\b"
-_DICTS_ONLY = r"\.\s*{0}\s*\.\s*(?:get|setdefault|copy|popitem|fromkeys)\b"
-"""Text that uses an attribute as only the plain container can be used."""
+_LISTS_ONLY = (
+    r"\.\s*(?:sort|reverse|remove|index|count|copy|clear)\b|\.\s*pop\s*\(\s*\)|[+*](?!=)",
+    r"[+*]\s*(?:[\w.]+\.)?{0}\b",
+)
+_DICTS_ONLY = (r"\.\s*(?:get|setdefault|copy|popitem|fromkeys)\b|\|", r"\|\s*(?:[\w.]+\.)?{0}\b")
+_EITHER = (r"[=!]=", r"[=!]=\s*(?:[\w.]+\.)?{0}\b|\b(?:isinstance|type)\s*\(\s*(?:[\w.]+\.)?{0}\s*[,)]")
+"""Text behind a container, and around it, that uses it as only the plain one can be used."""
+_ALIAS = r"^[ \t]*(\w+)\s*(?::[^=\n]*)?=\s*[\w.]+\.{0}\s*(?:#[^\n]*)?$"
 
 _OPENERS = ("[", "(", "{", "list(", "tuple(", "dict(")
 _NAMES = re.compile(r"(?<![\w.\"'(])[A-Za-z_][\w.]*(?=\s*[,\])}])")
@@ -122,9 +127,8 @@ def _registered(ctx: RuleContext, span: SpanId) -> Fix:
     for call in sites(ctx, stray):
         require_eager(ctx, call, doubts)
         quantized_everywhere(ctx, call, doubts)
-    lacks = _DICTS_ONLY if stray.container == "dict" else _LISTS_ONLY
-    if edit.matches(re.compile(lacks.format(re.escape(stray.attribute)))):
-        raise NoFix("a method that the module container lacks")
+    if _needs_plain(edit, stray.attribute, stray.container == "dict"):
+        raise NoFix("a use that the module container lacks")
     assigned = edit.assigned_value(span)
     if assigned is None or assigned[0] != 1:
         raise NoFix("not one plain assignment")
@@ -135,6 +139,17 @@ def _registered(ctx: RuleContext, span: SpanId) -> Fix:
     edit.wrap(assigned[1].place, f"{edit.spell(span.path, modules)}(", ")")
     title = Message.of("fix-register-container", container=modules.rpartition(".")[2])
     return doubts.fix(edit, title, Message.of("fix-register-functional-reason"))
+
+
+def _needs_plain(edit: EditBuilder, attribute: str, mapping: bool) -> bool:
+    """Does code in view use an attribute, or a local name for it, as only a plain container can be used?"""
+    escaped = re.escape(attribute)
+    aliases = edit.found(re.compile(_ALIAS.format(escaped), re.M))
+    for before, name in ((r"\.\s*", escaped), *((r"(?<![\w.])", alias) for alias in aliases)):
+        for behind, around in (_DICTS_ONLY if mapping else _LISTS_ONLY, _EITHER):
+            if edit.matches(re.compile(rf"{before}{name}\s*(?:{behind})|{around.format(name)}")):
+                return True
+    return False
 
 
 def _displayed(value: Expression) -> bool:

@@ -178,5 +178,15 @@ def _fused(ctx: RuleContext) -> Fix:
     if name == "fuse_modules_qat" and (edit.qualified(path, first) or "").startswith("torch.quantization"):
         raise NoFix("the old namespace has no such function")
     lists = ", ".join("[" + ", ".join(f'"{path}"' for path in group.paths) + "]" for group in groups)
+    if context.mode is not Mode.QAT and not edit.shown_before(context.prepared, _sets_eval(model.value.name)):
+        edit.insert_before(context.prepared, f"{model.value.name}.eval()")
     edit.insert_before(context.prepared, f"{spelled}({model.value.text}, [{lists}], inplace=True)")
     return edit.fix(Message.of("fix-fuse"), Message.of("fix-fuse-reason"), Applicability.UNSAFE, ASKS_FOR_EVAL)
+
+
+def _sets_eval(model: str) -> re.Pattern[str]:
+    """Text that puts a model into eval mode, and none behind it that puts it back."""
+    name = re.escape(model)
+    back = rf"(?!.*\b{name}\.train\(\s*(?:True\s*)?\))"
+    sets = rf"\b{name}\.(?:eval\(\)|train\(\s*False)|^[ \t]*{name}\s*=[^\n]*\.eval\(\)"
+    return re.compile(rf"(?:{sets}){back}", re.S | re.M)

@@ -93,7 +93,7 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     """Yield a finding for each swapped layer that certainly gets a dequantized tensor."""
     if not is_configured(ctx.facts):
         return
-    corrected = _corrected(ctx)
+    corrected = _corrected(ctx) | _requantized(ctx)
     for call in raising(ctx, Cause.BEHIND_DEQUANT):
         if is_swapped_layer(ctx.facts, call) and not corrected & {tensor.number for tensor in inputs_of(call)}:
             layer = ctx.facts.submodules[call.owner or 0].path
@@ -108,6 +108,17 @@ def _corrected(ctx: RuleContext) -> set[int]:
         for call in ctx.facts.op_calls.values()
         for each in call.alternatives
         if each.raises is not None and isinstance(each.output, Tensor) and not _any_dequantized(each)
+    }
+
+
+def _requantized(ctx: RuleContext) -> set[int]:
+    """What a stub that convert does not find leaves float: its registration puts the layers behind it right."""
+    strays = {member for stray in ctx.facts.strays.values() for member in stray.members}
+    return {
+        tensor.number
+        for call in ctx.facts.op_calls.values()
+        if call.spec.role is Role.QUANTIZE and call.owner in strays
+        for tensor in inputs_of(call)
     }
 
 

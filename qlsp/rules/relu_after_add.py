@@ -54,8 +54,9 @@ Safe: `add_relu` of the float model is the sum and the ReLU. A module goes with 
 this call goes, which is unsafe, since a list of modules to fuse that is not in view may name it.
 
 ## When it is silent
-Where something else uses the sum, where the ReLU runs on one path only, and where code in view names the ReLU in a
-string of the same file, as a list of modules to fuse does.
+Where something else uses the sum, where the ReLU runs on one path only, where code in view names the ReLU in a
+string of the same file, as a list of modules to fuse does, and where it does something else with it than to call it,
+as who hangs a hook on it does.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ from dataclasses import replace
 from qlsp.analysis.facts import Facts, OpCall, Workflow
 from qlsp.diagnostics import Fix, Message, NoFix, Severity
 from qlsp.rules._rewrites import Doubts, call_of, require_eager, uses
-from qlsp.rules._sums import FREED, lone_relu, named_in_a_string, summed
+from qlsp.rules._sums import FREED, kept, lone_relu, named_in_a_string, summed
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta, assumption, attempts
 from qlsp.values.value import SpanId
 
@@ -79,7 +80,8 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         return
     for add in ctx.facts.op_calls.values():
         relu = _only_relu(ctx.facts, add)
-        if relu is None or named_in_a_string(ctx, ctx.edits(), relu):
+        edit = ctx.edits()
+        if relu is None or named_in_a_string(ctx, edit, relu) or kept(edit, relu):
             continue
         owner = ctx.facts.submodules.get(add.owner or 0)
         message = Message.of("relu-after-add", functional=owner.path if owner is not None else "FloatFunctional")

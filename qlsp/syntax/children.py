@@ -1,12 +1,14 @@
 """Code that lists the children of models: may it meet a new submodule of a class, and would it do anything with it?
 
-A listing is an attribute ``children``, ``named_children`` or ``_modules``. It is of no matter for a class
+A listing is an attribute ``children``, ``named_children`` or ``_modules``, or one of those in a string that ``getattr``
+and kin get; so are ``modules`` and ``named_modules`` where the modules are counted or told by their place. It is of no
+matter for a class
 
 - in a file that no import connects with that of the class;
 - whose receiver cannot be an object of the class: ``self`` of another class, what a library class or another class in
   view makes;
 - that loops over the children and does nothing with a stub or a FloatFunctional: what it does stands behind
-  ``isinstance``, ``type`` or ``hasattr``, or goes on to the children of the child, of which those have none.
+  ``isinstance``, ``type`` or ``hasattr``, or goes on to the children of the child: an Identity in a FloatFunctional.
 
 What cannot be told counts as a listing that matters.
 """
@@ -22,10 +24,12 @@ import libcst as cst
 from qlsp.syntax.leaves import RECOGNIZED, Effect, Judge, Outcome, compares_with_none
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import Unit, walk
-from qlsp.syntax.view import At, ClassAt, CodeView, Family, ViewedFile, parsed
+from qlsp.syntax.view import At, ClassAt, CodeView, Family, parsed
 
-_LISTS = re.compile(r"\b(?:children|named_children|_modules)\b")
+_LISTS = re.compile(r"\b(?:children|named_children|_modules|(?:named_)?modules)\b")
 _NAMES = ("children", "named_children", "_modules")
+_WHOLE = ("modules", "named_modules")
+_FETCHES = ("getattr", "attrgetter", "methodcaller")
 _LIBRARY = re.compile(r"torch\.nn\.(?:[a-z]\w*\.)*[A-Z]\w*|torchvision\.models\.(?!feature_extraction|get_model)[\w.]+")
 """Library names whose results are objects of a library class."""
 
@@ -54,17 +58,18 @@ def _open_listings(view: CodeView, path: str) -> tuple[At | None, ...]:
     if path not in view.listings:
         view.listings[path] = tuple(
             at
-            for at in _listings(view.file(path))
+            for at in _listings(view, path)
             if at is None
             or not isinstance(at.node, cst.Attribute)
+            or at.node.attr.value in _WHOLE
             or not (_by_name(view, at) or _does_nothing(view, at))
         )
     return view.listings[path]
 
 
-def _listings(file: ViewedFile) -> Iterator[At | None]:
+def _listings(view: CodeView, path: str) -> Iterator[At | None]:
     """The places of a file that list children; None for a chunk with such a word that does not parse."""
-    for unit in file.syntax.all_units.values():
+    for unit in view.file(path).syntax.all_units.values():
         if unit.members or not _LISTS.search(unit.text):
             continue
         tree = parsed(unit)
@@ -72,13 +77,39 @@ def _listings(file: ViewedFile) -> Iterator[At | None]:
             yield None
             continue
         for node in walk(tree):
-            listing = isinstance(node, cst.Attribute) and node.attr.value in _NAMES
-            if listing or isinstance(node, cst.SimpleString) and node.value[1:-1] == "_modules":
+            if _lists(view, At(unit, node)):
                 yield At(unit, node)
+
+
+def _lists(view: CodeView, at: At) -> bool:
+    node = at.node
+    if isinstance(node, cst.SimpleString):
+        called = view.parent(At(at.unit, parent)) if isinstance(parent := view.parent(at), cst.Arg) else None
+        fetched = isinstance(called, cst.Call) and (dotted(called.func) or "").rpartition(".")[2] in _FETCHES
+        return node.value[1:-1] == "_modules" or fetched and node.value[1:-1] in _NAMES
+    return isinstance(node, cst.Attribute) and (node.attr.value in _NAMES or _places(view, at))
+
+
+def _places(view: CodeView, at: At) -> bool:
+    """``list(model.modules())``, ``enumerate(model.modules())``: modules that are counted or told by their place, or
+    a loop over them that looks for an Identity."""
+    if not isinstance(at.node, cst.Attribute) or at.node.attr.value not in _WHOLE:
+        return False
+    whole = _whole(view, at)
+    holder = view.parent(whole)
+    if isinstance(holder, (cst.For, cst.CompFor)):
+        return any(isinstance(each, cst.Name) and each.value == "Identity" for each in walk(holder))
+    call = view.parent(At(at.unit, holder)) if isinstance(holder, cst.Arg) else None
+    if isinstance(call, cst.Call) and dotted(call.func) in ("enumerate", "len"):
+        return True
+    listed = isinstance(whole.node, cst.Call) and dotted(whole.node.func) in ("list", "tuple")
+    return listed or isinstance(holder, cst.StarredElement)
 
 
 def _matters(view: CodeView, listing: At | None, cls: ClassAt, kin: Sequence[ClassAt]) -> bool:
     if listing is None or not isinstance(listing.node, cst.Attribute):
+        return True
+    if listing.node.attr.value in _WHOLE:
         return True
     others = _of_others(view, At(listing.unit, listing.node.value), kin)
     return not (others or _asks_whether_any(view, listing, cls))

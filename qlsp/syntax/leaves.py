@@ -1,4 +1,4 @@
-"""What statements do with a child that fixes add: a stub, a FloatFunctional, an activation; it has no children."""
+"""What statements do with a child that fixes add: a stub, an activation, a FloatFunctional (which has an Identity)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import libcst as cst
 
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import walk
-from qlsp.syntax.view import MODULE_NAMES, CodeView, parsed
+from qlsp.syntax.view import MODULE_NAMES, ClassAt, CodeView, parsed
 
 RECOGNIZED = re.compile(r"torch\.(?:ao\.)?nn\.(?!quantiz)(?:\w+\.)*\w+")
-_ADDED = frozenset({"Module", "ModuleList", "Hardswish", "ELU", "LayerNorm"})
+_ADDED = frozenset({"Module", "ModuleList", "Hardswish", "ELU", "LayerNorm", "Identity"})
 _ADDED_NAMES = _ADDED | {"FloatFunctional", "QuantStub", "DeQuantStub"}
-"""Library classes of what fixes add, and their bases."""
+"""Library classes of what fixes add, of its children, and their bases."""
 
 _ATTRIBUTES = MODULE_NAMES | {
     "add", "add_relu", "add_scalar", "alpha", "bias", "cat", "elementwise_affine", "eps", "from_float", "inplace",
@@ -43,7 +43,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Judge:
-    """Follows one child without children of its own through the statements of a loop or a function."""
+    """Follows one child, whose own children are Identities at most, through the statements of a loop or a function."""
 
     view: CodeView
     path: str
@@ -72,8 +72,10 @@ class Judge:
                 return Effect.STOP
             case cst.If():
                 return self._if(node, child, returns)
-            case cst.For(iter=iterable) if self._lists_child(iterable, child):
+            case cst.For(iter=iterable) if self._lists(iterable, child, _PARAMETERS):
                 return Effect.NONE
+            case cst.For(iter=iterable, target=target, orelse=None) if self._lists(iterable, child, _CHILDREN):
+                return self._looped(node, target)
             case cst.Expr(value=value):
                 return Effect.NONE if self._harmless(value, child) else Effect.SOME
         return Effect.SOME
@@ -132,14 +134,20 @@ class Judge:
         ]
         return (found[0], int(own == "self")) if len(found) == 1 and not found[0].decorators else (None, 0)
 
-    def _lists_child(self, iterable: cst.BaseExpression, child: str) -> bool:
-        """``child.children()``, ``child.named_children()``, ``child.parameters()``: nothing to loop over."""
+    def _looped(self, loop: cst.For, target: cst.BaseExpression) -> Effect:
+        """What a loop over the children of the child does with an Identity."""
+        child = _looped_child(loop.iter, target)
+        effect = self.block(loop.body, child, returns=False) if child is not None else Effect.SOME
+        return Effect.NONE if effect is Effect.STOP else effect
+
+    def _lists(self, iterable: cst.BaseExpression, child: str, methods: tuple[str, ...]) -> bool:
+        """``child.children()`` and the like, in a ``list`` or not."""
         while isinstance(iterable, cst.Call) and dotted(iterable.func) in ("list", "tuple", "enumerate", "reversed"):
             if len(iterable.args) != 1:
                 return False
             iterable = iterable.args[0].value
         name = dotted(iterable.func) if isinstance(iterable, cst.Call) else None
-        return name is not None and name in [f"{child}.{each}" for each in _EMPTY]
+        return name is not None and name in [f"{child}.{each}" for each in methods]
 
     # --- conditions -----------------------------------------------------------------------------------
 
@@ -165,7 +173,7 @@ class Judge:
         """A call that is false for what fixes add."""
         name, arguments = dotted(node.func), [each.value for each in node.args]
         if name in ("list", "tuple", "len"):
-            return len(arguments) == 1 and self._lists_child(node if name != "len" else arguments[0], child)
+            return len(arguments) == 1 and self._lists(node if name != "len" else arguments[0], child, _PARAMETERS)
         if name in ("callable", "bool") and len(arguments) == 1 and isinstance(arguments[0], cst.Call):
             return self._missing(arguments[0], child)
         if len(arguments) < 2 or dotted(arguments[0]) != child:
@@ -187,14 +195,15 @@ class Judge:
         qualified = self.view.qualified(self.path, name)
         if qualified is not None and qualified.startswith("torch."):
             return bool(RECOGNIZED.fullmatch(qualified)) and qualified.rpartition(".")[2] not in _ADDED
-        return bool(self.view.meant(self.path, name))
+        meant = self.view.meant(self.path, name)
+        return bool(meant) and not any(_asks_itself(self.view, each) for each in meant)
 
     def _comparison(
         self, node: cst.Comparison, left: cst.BaseExpression, sign: cst.CSTNode, right: cst.BaseExpression, child: str
     ) -> Outcome:
         if isinstance(left, cst.Call) and dotted(left.func) == "len" and len(left.args) == 1:
             inner = left.args[0].value
-            empty = compares_with_none(node) if self._lists_child(inner, child) else None
+            empty = compares_with_none(node) if self._lists(inner, child, _PARAMETERS) else None
             return Outcome.BOTH if empty is None else Outcome.TRUE if empty else Outcome.FALSE
         equal = isinstance(sign, (cst.Equal, cst.Is, cst.In))
         if not equal and not isinstance(sign, (cst.NotEqual, cst.IsNot, cst.NotIn)):
@@ -218,6 +227,26 @@ def _is_type(node: cst.BaseExpression, child: str) -> bool:
     return dotted(node) == f"{child}.__class__"
 
 
+def _looped_child(iterable: cst.BaseExpression, target: cst.BaseExpression) -> str | None:
+    """The name of the child in the head of a loop over a listing of children."""
+    named = "children" not in [each.value for each in walk(iterable) if isinstance(each, cst.Name)]
+    if named and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+        target = target.elements[1].value
+    elif named:
+        return None
+    return target.value if isinstance(target, cst.Name) else None
+
+
+def _asks_itself(view: CodeView, cls: ClassAt) -> bool:
+    """May objects that are not made by a class count as its own: by a metaclass, a hook, or as a protocol?"""
+    return any(
+        _HOOKS.search(each.text)
+        or any((base or "").rpartition(".")[2] == "Protocol" for base in each.bases)
+        or any((dotted(keyword.value) or "").rpartition(".")[2] != "ABCMeta" for keyword in each.node.keywords)
+        for each in (cls, *view.family(cls).ancestors)
+    )
+
+
 def compares_with_none(node: cst.Comparison) -> bool | None:
     """What a comparison of a number of children says where there are none; None if it asks for another number."""
     if len(node.comparisons) != 1:
@@ -239,7 +268,9 @@ def _pure(node: cst.CSTNode) -> bool:
 
 _NOT = {Outcome.TRUE: Outcome.FALSE, Outcome.FALSE: Outcome.TRUE, Outcome.BOTH: Outcome.BOTH}
 _PLAIN = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float, cst.FormattedString, cst.BinaryOperation)
-_EMPTY = ("children", "named_children", "parameters", "named_parameters")
+_HOOKS = re.compile(r"\b__(?:subclasshook|instancecheck)__\b")
+_PARAMETERS = ("parameters", "named_parameters")
+_CHILDREN = ("children", "named_children")
 _QUESTIONS = (
     "all", "any", "bool", "callable", "getattr", "hasattr", "isinstance", "issubclass", "len", "list", "str", "tuple",
     "type",

@@ -444,18 +444,19 @@ class CodeView:
             return name if name == "object" else None
         return self.canonical(f"{target}.{rest}" if rest else target)
 
-    def attribute_uses(self, cls: ClassAt, name: str) -> int:
-        """How often an attribute of a class is named in the files in view, as ``.name`` or in a string.
+    def attribute_uses(self, cls: ClassAt, name: str, behind: str = "") -> int:
+        """How often an attribute of a class is named in the files in view, as ``.name`` or in a string; or, with what
+        is ``behind`` it, in those that imports connect with that of the class.
 
-        ``self.name`` in a class that is no kin means that class's own attribute.
+        ``self.name`` in a class that is no kin means that class's own attribute, ``torch.name`` a function.
         """
-        escaped = re.escape(name)
-        pattern = re.compile(rf"\.\s*{escaped}\b|[\"']{escaped}[\"'.]")
-        foreign = re.compile(rf"(?<!\bself)\s*\.\s*{escaped}\b|[\"']{escaped}[\"'.]")
+        escaped = rf"(?<!\bF\.)(?<!\btorch\.)(?<!\bfunctional\.){re.escape(name)}" if behind else re.escape(name)
+        pattern = re.compile(rf"\.\s*{escaped}\b{behind}|[\"']{escaped}[\"'.]")
+        foreign = re.compile(rf"(?<!\bself)\s*\.\s*{escaped}\b{behind}|[\"']{escaped}[\"'.]")
         kin = {(member.unit.path, member.unit.index) for member in self.family(cls).everyone}
         count = 0
-        for path, file in self.by_path.items():
-            for unit in file.syntax.units if name in self._words(path) else ():
+        for path in self.connected(cls.unit.path) if behind else self.by_path:
+            for unit in self.file(path).syntax.units if name in self._words(path) else ():
                 own = (unit.path, unit.index) in kin or unit.kind != "class"
                 count += len((pattern if own else foreign).findall(unit.text))
         return count

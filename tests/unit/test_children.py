@@ -164,6 +164,37 @@ def test_only_files_that_imports_connect_matter(others: dict[str, str], expected
     assert listed({"net.py": HEAD + NET, **others}) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FUNCTION + "    for name, m in model.named_children():\n        if isinstance(m, nn.Identity):\n"
+         "            setattr(model, name, nn.ReLU())\n        else:\n            change(m)\n", True),
+        (FUNCTION + "    for m in model.children():\n        if len(list(m.children())) == 0:\n            pass\n"
+         "        else:\n            m.run()\n", True),
+        (FUNCTION + "    for m in model.children():\n        for part in m.children():\n"
+         "            if isinstance(part, nn.Conv2d):\n                part.bias = None\n", False),
+        (FUNCTION + "    for m in model.children():\n        for part in m.children():\n"
+         "            part.half()\n", True),
+        (FUNCTION + "    return list(model.modules())[3]\n", True),
+        (FUNCTION + "    return [*model.modules()]\n", True),
+        (FUNCTION + "    return len(list(model.named_modules()))\n", True),
+        (FUNCTION + "    for i, m in enumerate(model.modules()):\n        print(i, m)\n", True),
+        (FUNCTION + "    for m in list(model.modules()):\n        print(m)\n", False),
+        (FUNCTION + "    return dict(model.named_modules())['conv']\n", False),
+        (FUNCTION + "    for n, m in model.named_modules():\n        if isinstance(m, nn.Identity):\n"
+         "            setattr(model, n, nn.ReLU())\n", True),
+        (FUNCTION + "    return len(list(getattr(model, 'children')()))\n", True),
+        (FUNCTION + "    return hasattr(model, 'children')\n", False),
+        ("\n\nclass Kind(type):\n    pass\n\n\nclass Leaf(metaclass=Kind):\n    pass\n" + FUNCTION
+         + "    for m in model.children():\n        if isinstance(m, Leaf):\n            m.half()\n", True),
+        ("\n\nclass Leaf(nn.Module):\n    pass\n" + FUNCTION
+         + "    for m in model.children():\n        if isinstance(m, Leaf):\n            m.half()\n", False),
+    ],
+)  # fmt: skip
+def test_a_functional_has_an_identity_and_modules_have_places(text: str, expected: bool) -> None:
+    assert beside(text) is expected
+
+
 def test_a_class_without_modules_becomes_one_with_children() -> None:
     text = HEAD + NET.replace("self.conv = nn.Conv2d(4, 4, 1)", "self.scale = 2").replace("self.conv(x)", "x * 2")
     recursion = FUNCTION + (

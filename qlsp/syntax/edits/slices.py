@@ -115,6 +115,13 @@ class Slices:
         """True if a text stands in the function, method or statement around a node."""
         return pattern.search(self.view.at(key).unit.text) is not None
 
+    def shown_before(self, key: NodeKey, pattern: re.Pattern[str]) -> bool:
+        """True if a text stands above a node in the function, method or script around it."""
+        at = self.view.at(key)
+        function = self.view.function(at)
+        start = function.span.start if function is not None else 0
+        return pattern.search(self._source(key.path, at.span.segment)[start : at.span.start]) is not None
+
     def loads_prepared(self, path: str) -> bool:
         """True if some function or script, in a file or one that imports connect with it, loads a checkpoint into a
         model that it prepared before."""

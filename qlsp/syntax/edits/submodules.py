@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from qlsp.syntax.edits.blocks import unused
 from qlsp.syntax.edits.imports import Imports
 from qlsp.syntax.edits.parts import Expression
 from qlsp.syntax.names import dotted
+from qlsp.syntax.parse import walk
 from qlsp.syntax.view import At, ClassAt, NodeKey
 from qlsp.text import Edit, Span
 
@@ -65,6 +67,10 @@ class Submodules(Imports):
     def uses_of(self, cls: ClassAt, attribute: str) -> int:
         """How often the files in view name an attribute of a class, its making included."""
         return self.view.attribute_uses(cls, attribute)
+
+    def names(self, cls: ClassAt, attribute: str) -> bool:
+        """Does code in view do something with an attribute of a class other than to call it or to set it?"""
+        return bool(self.view.attribute_uses(cls, attribute, _NOT_CALLED))
 
     def attribute_of(self, cls: ClassAt, name: str) -> str | None:
         """An attribute that ``__init__`` sets to an object of a library class, or None."""
@@ -196,6 +202,7 @@ class Submodules(Imports):
         signature, arguments = "self", ""
         if inherited is not None and isinstance(inherited.node, cst.FunctionDef):
             signature, arguments = _passed_on(inherited.node.params, inherited.unit.path == cls.unit.path)
+            self._require_same_names(cls, inherited.node.params)
         first = next((at for at in cls.statements if isinstance(at.node, cst.FunctionDef)), None)
         if first is None or not isinstance(first.node, cst.FunctionDef) or first.node.decorators:
             raise NoFix("no method to put an __init__ before")
@@ -211,6 +218,23 @@ class Submodules(Imports):
         start = _above_comments(source, start)
         text = f"{indent}def __init__({signature}):{newline}{inner}super().__init__({arguments}){newline}{newline}"
         return Edit(first.unit.path, Span(start, start, first.span.segment), text)
+
+    def _require_same_names(self, cls: ClassAt, parameters: cst.Parameters) -> None:
+        """The defaults and annotations of copied parameters mean the same at another class, and make no new object."""
+        every = [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]
+        defaults = [each.default for each in every if each.default is not None]
+        if any(isinstance(node, cst.Call) for default in defaults for node in walk(default)):
+            raise NoFix("a default that is made by a call")
+        parts = [*defaults, *(each.annotation for each in every if each.annotation is not None)]
+        file = self.view.file(cls.unit.path)
+        nodes = [node for part in parts for node in walk(part)]
+        labels = {id(node.attr) for node in nodes if isinstance(node, cst.Attribute)}
+        read = {node.value for node in nodes if isinstance(node, cst.Name) and id(node) not in labels}
+        for name in read - _BUILTINS:
+            bound = [unit for unit in file.syntax.units if name in unit.names]
+            again = re.compile(rf"^[ \t]+(?:class\s+)?{re.escape(name)}\s*(?::[^=\n]*)?(?:=(?!=)|[(:])", re.M)
+            if len(bound) != 1 or self.file_matches(cls.unit.path, again):
+                raise NoFix("a parameter with a name that may mean something else here")
 
     def _init_body(self, cls: ClassAt) -> list[At]:
         init = self.view.initializer(cls)
@@ -250,6 +274,11 @@ class Submodules(Imports):
             raise NoFix("an __init__ that does not start the module")
         return anchor, receiver
 
+
+_BUILTINS = frozenset(dir(builtins))
+
+_NOT_CALLED = r"(?!\s*(?:\(|(?:,[^=\n]*|:[^=\n]*)?=(?!=)))"
+"""What does not follow an attribute that is called or set."""
 
 _STRING_OR_COMMENT = re.compile(r"""#[^\r\n]*|'[^'\r\n]*'|"[^"\r\n]*\"""")
 
