@@ -569,6 +569,19 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportedMode:
+    """``eval()`` or ``train()`` of a model that torch.export made. ``trains``: the mode asked for, None if it is not
+    known."""
+
+    span: SpanId
+    method: str
+    trains: bool | None
+    shown: str
+    guard: Guard
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
 class OutputUse:
     """What a converted model gives back meets an operator that refuses a quantized tensor. ``model`` is the object
     that the model is a copy of, ``raises`` the error if this output is quantized."""
@@ -609,7 +622,14 @@ class NameUse:
 
 
 LifeEvent = (
-    LifecycleCall | QconfigAssignment | StrayAttribute | QconfigCall | ObserverInstance | Handover | ModelStep
+    LifecycleCall
+    | QconfigAssignment
+    | StrayAttribute
+    | QconfigCall
+    | ObserverInstance
+    | Handover
+    | ModelStep
+    | ExportedMode
 )
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from qlsp.analysis.aliases import Aliases
 from qlsp.analysis.classes import decorator_kind
+from qlsp.analysis.exports import PROGRAM
 from qlsp.analysis.facts import Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts, Tracing
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
@@ -151,7 +152,8 @@ class Interpreter(Aliases):
         if row.stage is Stage.PREPARE and self.facts is None:
             self.observe(result, copies, state)
         if row.stage is Stage.EXPORT:
-            return Unknown("an exported program")
+            number = self.number((PROGRAM, self.span(node), self.path, self.entry))
+            return Unknown("an exported program", (PROGRAM, number))
         return result
 
     def _record_fusion(

@@ -649,6 +649,14 @@ MESSAGES: dict[str, str] = {
         " specify the same qconfigs for all module types`. Give both one qconfig, or use `set_module_name`."
     ),
     "fx-fused-here": "fused here",
+    # exported-model-eval
+    "exported-model-eval": (
+        "`{shown}` is an exported model, and its `{method}()` raises `NotImplementedError`. Use torchao's"
+        " `{function}({shown})`."
+    ),
+    "fix-exported-mode": "Call `{function}`",
+    "fix-exported-mode-reason": "the code raised before",
+    "fix-exported-mode-package-reason": "torchao is one more package to install",
     # fx-unquantized-module
     "fx-unquantized-module": (
         "FX has no quantized class for `{module}` ({kind}): it stays in float, and nothing says so."

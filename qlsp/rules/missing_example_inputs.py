@@ -10,7 +10,7 @@ Since torch 1.13 the argument has no default:
     TypeError: prepare_qat_fx() missing 1 required positional argument: 'example_inputs'
     TypeError: export() missing 1 required positional argument: 'args'
 
-`qconfig_dict=`, which came with the old signature, is refused as well: pass the mapping as the second argument.
+Code that passes `qconfig_dict=` fails at that argument before.
 
 ## Bad
     from torch import nn
@@ -93,7 +93,7 @@ def _argument(call: LifecycleCall) -> str:
 
 def _lacks(call: LifecycleCall) -> bool:
     known = (call.row.stage, call.row.workflow) in ARGUMENT
-    return known and call.passed.isdisjoint({"*", "?", _argument(call)})
+    return known and call.passed.isdisjoint({"*", "?", "qconfig_dict", _argument(call)})
 
 
 def _also_made_right(script: ScriptFacts, call: LifecycleCall) -> bool:

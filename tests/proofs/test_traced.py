@@ -120,3 +120,25 @@ def test_one_half_of_a_fused_pair_raises(tmp_path: Path) -> None:
         with pytest.raises(LookupError), quiet():
             net = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU()).eval()
             prepare_fx(net, copy.deepcopy(mapping).set_object_type(nn.Conv2d, qconfig), (torch.randn(1, 3, 4, 4),))
+
+
+@pytest.mark.parametrize("method", ["eval", "train"])
+def test_an_exported_model_has_no_modes(method: str) -> None:
+    model = torch.export.export(nn.Sequential(nn.Linear(8, 8)), (ROWS[0],)).module()
+    with pytest.raises(NotImplementedError) as raised:
+        getattr(model, method)()
+    assert quotes("exported-model-eval", raised.value)
+
+
+def test_a_prepared_exported_model_has_no_modes_skipped_without_torchao() -> None:
+    torchao = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e", reason="torchao is not installed")
+    from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
+        X86InductorQuantizer,
+        get_default_x86_inductor_quantization_config,
+    )
+
+    quantizer = X86InductorQuantizer().set_global(get_default_x86_inductor_quantization_config())
+    model = torch.export.export(nn.Sequential(nn.Linear(8, 8)).eval(), (ROWS[0],)).module()
+    with pytest.raises(NotImplementedError) as raised:
+        torchao.prepare_pt2e(model, quantizer).eval()
+    assert str(raised.value).strip().splitlines()[0].strip() in rule_named("exported-model-eval").page
