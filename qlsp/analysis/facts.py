@@ -400,7 +400,8 @@ class StepKind(str, Enum):
     """What a script does to a model besides life-cycle calls.
 
     ``MODE``: ``train(flag)`` with a flag that is not known. ``RUN``: its forward runs. ``OPTIMIZER``: one is built for
-    its parameters. ``LOAD``: ``load_state_dict``. ``DEVICE``: it moves to a device that is not known.
+    its parameters. ``STEP``: one of its parameters steps, or goes with the model to code that is not in view. ``LOAD``:
+    ``load_state_dict``. ``DEVICE``: it moves to a device that is not known.
     """
 
     EVAL = "eval"
@@ -408,6 +409,7 @@ class StepKind(str, Enum):
     MODE = "mode"
     RUN = "run"
     OPTIMIZER = "optimizer"
+    STEP = "step"
     LOAD = "load"
     CUDA = "cuda"
     CPU = "cpu"
@@ -419,7 +421,8 @@ class StepKind(str, Enum):
 @dataclass(frozen=True, slots=True)
 class ModelStep:
     """A step of a model. ``members`` identify the module it is called on and every module in it, as those of a
-    life-cycle call; ``shown`` is how the code names the model. ``looped``: it stands in a loop."""
+    life-cycle call; ``shown`` is how the code names the model. ``looped``: it stands in a loop. ``objects`` are what
+    runs, a copy and its original told apart; of ``OPTIMIZER`` and ``STEP``, the optimizers that it may be."""
 
     span: SpanId
     statement: SpanId
@@ -430,6 +433,7 @@ class ModelStep:
     path: CallPath
     entry: int
     looped: bool
+    objects: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +481,8 @@ class LifecycleCall:
     old model. ``fusion`` is what a fuse call fuses, as far as it is written out; ``contents`` what the model holds,
     ``tracing`` what a prepare call of FX is asked for. ``given`` is the kind of the qconfigs that a traced front end
     gets, and where they stand; ``unexpected`` are keywords that the function does not have, if nothing around says
-    that the code is made for several versions.
+    that the code is made for several versions. ``bound`` is the name that the statement gives to the
+    result; ``original`` and ``result`` are the objects that the call gets and gives back, which differ where it copies.
     """
 
     span: SpanId
@@ -500,6 +505,9 @@ class LifecycleCall:
     tracing: Tracing | None = None
     given: tuple[QconfigKind, SpanId] | None = None
     unexpected: tuple[tuple[str, SpanId], ...] = ()
+    bound: str = ""
+    original: int | None = None
+    result: int | None = None
 
 
 class QconfigTarget(str, Enum):

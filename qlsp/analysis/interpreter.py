@@ -90,6 +90,7 @@ class Interpreter(Aliases):
         self.constructed: set[SpanId] = set()
         self.outside: set[int] = set()
         self.stepped: set[int] = set()
+        self.trained: dict[int, frozenset[int]] = {}
         self.given: dict[int, Mode] = {}
         self.inside_run, self.first = False, 1
         self.loose = self.elsewhere = False
@@ -279,7 +280,11 @@ class Interpreter(Aliases):
             arguments.more = more
             self.frame = None
             self.elsewhere = receiver is not None and self._configured_elsewhere(model)
-            self.call_function(function, receiver, arguments, None, state)
+            value = self.call_function(function, receiver, arguments, None, state)
+            self.frame = Frame(model.unit, model.module, model.name)
+            self.left(value, state)
+            if isinstance(receiver, Ref):
+                self.left(receiver, state)
         except LIMITS as error:
             self.cut = True
             self.give_up(function.span, "a function", error)
@@ -330,6 +335,7 @@ class Interpreter(Aliases):
         self.begin_entry()
         try:
             value = self.instantiate(cls, Arguments(more=True), None, state)
+            self._constructed(cls, value, state)
         except LIMITS as error:
             self.give_up(cls.span, "a constructor", error)
             return None
@@ -338,6 +344,13 @@ class Interpreter(Aliases):
             self.end_budget()
             self.settle_entry()
         return value if isinstance(value, Ref) else None
+
+    def _constructed(self, cls: ClassValue, value: Value, state: State) -> None:
+        """The object goes to other methods."""
+        constructor = self.class_model(cls).methods.get("__init__")
+        if constructor is not None:
+            self.frame = Frame(constructor.unit, constructor.module, constructor.name)
+            self.left(value, state)
 
     def _annotated_arguments(self, model: FunctionModel, state: State, skip: int = 0) -> Arguments:
         arguments = Arguments()

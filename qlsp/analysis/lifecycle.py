@@ -761,7 +761,7 @@ class Lifecycle(Configs):
     def _shown_model(self, node: cst.Call, row: LifecycleRow) -> str:
         for argument in node.args:
             if argument.keyword is None or argument.keyword.value == row.model:
-                return dotted(_without_chain(argument.value)) or ""
+                return dotted(without_chain(argument.value)) or ""
         return ""
 
     def _is_statement(self, node: cst.Call) -> bool:
@@ -769,7 +769,7 @@ class Lifecycle(Configs):
         statement = self.current.statement
         if not isinstance(statement, cst.Expr):
             return False
-        return _without_chain(statement.value, node) is node
+        return without_chain(statement.value, node) is node
 
     def _kept_local(self, node: cst.Call, row: LifecycleRow) -> str | None:
         """The parameter that ``net = prepare(net)`` binds, if the function gives nothing back and does nothing
@@ -874,7 +874,7 @@ def _drops(model: FunctionModel, name: str, statement: cst.Assign) -> bool:
     return all(id(n) in run for n in rest if isinstance(n, cst.Name) and n.value == name)
 
 
-def _without_chain(expression: cst.BaseExpression, stop: cst.Call | None = None) -> cst.BaseExpression:
+def without_chain(expression: cst.BaseExpression, stop: cst.Call | None = None) -> cst.BaseExpression:
     """``net`` of ``net.eval().to(device)``; not further in than a given call."""
     while isinstance(expression, cst.Call) and expression is not stop:
         function = expression.func

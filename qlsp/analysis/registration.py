@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from qlsp.analysis.exports import Exports
 from qlsp.analysis.facts import Keeping, Stray
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.objects import MODULE_ATTRIBUTES
+from qlsp.analysis.optimizers import Optimizers
 from qlsp.analysis.program import ClassModel
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import (
@@ -32,7 +32,7 @@ RESERVED_KEYS = MODULE_ATTRIBUTES | {"keys", "values", "items", "clear", "pop", 
 """Keys that a ModuleDict refuses because it has an attribute of that name."""
 
 
-class Registration(Exports):
+class Registration(Optimizers):
     """Where attributes were set, and which modules are not registered under a root."""
 
     places: dict[tuple[int, str], SpanId]

@@ -1,4 +1,4 @@
-"""What scripts do to models besides life-cycle calls: modes, forward runs, optimizers, checkpoints, devices."""
+"""What scripts do to models besides life-cycle calls: modes, forward runs, checkpoints, devices."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ from qlsp.analysis.facts import (
     QconfigKind,
     StepKind,
 )
-from qlsp.analysis.lifecycle import Lifecycle
+from qlsp.analysis.lifecycle import Lifecycle, without_chain
 from qlsp.analysis.machine import Arguments
 from qlsp.analysis.name_uses import made_for_several
 from qlsp.analysis.program import ClassModel
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import walk
 from qlsp.values.state import DictObject, Instance, ListObject, State
 from qlsp.values.value import NONE, Bound, Const, FunctionValue, Ref, SpanId, Symbol, Unknown, Value, options_of
 from qlsp.values.workflow import Mode
 
-OPTIMIZERS = "torch.optim."
 MAPPINGS = tuple(
     f"torch.ao.quantization.{name} "
     for name in ("QConfigMapping", "get_default_qconfig_mapping", "get_default_qat_qconfig_mapping")
@@ -42,7 +40,6 @@ SWITCHES = {"disable_observer": StepKind.OBSERVERS_OFF, "enable_observer": StepK
 ADDS = re.compile(r"\b(?:add_module|register_module)\(\s*(?:name\s*=\s*)?[^\"'\s]|\b_modules\b")
 """Text that gives a model a module under a name that is not written out."""
 
-LISTS_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
 class Steps(Lifecycle):
@@ -69,7 +66,12 @@ class Steps(Lifecycle):
         events = self.script.events
         start = next((i for i, event in enumerate(events) if _entry_of(event) == self.entry), len(events))
         if not any(isinstance(event, (LifecycleCall, QconfigAssignment)) for event in events[start:]):
-            events[start:] = [event for event in events[start:] if not isinstance(event, ModelStep)]
+            kept = (event for event in events[start:] if not isinstance(event, ModelStep) or self.tells(event))
+            events[start:] = list(kept)
+
+    def tells(self, step: ModelStep) -> bool:
+        """Does a step say something although its run moves no model through its life?"""
+        return False
 
     def record_lifecycle(
         self,
@@ -86,11 +88,15 @@ class Steps(Lifecycle):
         result = super().record_lifecycle(row, model, arguments, node, state, copies)
         recorded = self.script.events[start] if len(self.script.events) > start else None
         if isinstance(recorded, LifecycleCall):
+            original, made = (each.oid if isinstance(each, Ref) else None for each in (model, result))
             self.script.events[start] = replace(
                 recorded,
                 contents=contents,
                 given=self._given(row, arguments, node, state),
                 unexpected=self._unexpected(row, arguments, node),
+                bound=self._bound(node),
+                original=original,
+                result=made,
             )
             self.stepped |= recorded.members
         return result
@@ -167,10 +173,7 @@ class Steps(Lifecycle):
     def _step(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> StepKind | None:
         """Remember a step; which one it was."""
         if isinstance(function, Symbol):
-            if not (function.name.startswith(OPTIMIZERS) and function.name.rpartition(".")[2][:1].isupper()):
-                return None
-            models = [m for model in self._parameter_owners(node, state) for m in self.members_of(model, state)]
-            return self._took(StepKind.OPTIMIZER, models, node, state)
+            return None
         name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
         receiver = self._receiver_model(function, name, state)
         if receiver is not None:
@@ -179,18 +182,25 @@ class Steps(Lifecycle):
         options = [option for _, option in options_of(function)]
         if options and all(self._is_model(option, state) for option in options):
             members = [m for each in options for m in self.members_of(each, state)]
-            return self._took(StepKind.RUN, members, node, state)
+            run = frozenset(option.oid for option in options if isinstance(option, Ref))
+            return self._took(StepKind.RUN, members, node, state, run)
         return None
 
-    def _took(self, kind: StepKind, members: Iterable[int], node: cst.Call, state: State) -> StepKind:
+    def _took(
+        self,
+        kind: StepKind,
+        members: Iterable[int],
+        node: cst.CSTNode,
+        state: State,
+        objects: frozenset[int] = frozenset(),
+    ) -> StepKind:
         known = frozenset(members)
         if known:
             self.stepped |= known
-            shown = dotted(node.func.value if isinstance(node.func, cst.Attribute) else node.func) or ""
-            statement, looped = self._statement(node), self.loop_depth > 0
-            self._emit(
-                ModelStep(self.span(node), statement, kind, known, shown, state.guard, self.path, self.entry, looped)
-            )
+            shown = _shown(node)
+            span, statement, looped = self.span(node), self._statement(node), self.loop_depth > 0
+            guard, path, entry = state.guard, self.path, self.entry
+            self._emit(ModelStep(span, statement, kind, known, shown, guard, path, entry, looped, objects))
         return kind
 
     def _receiver_model(self, function: Value, name: str, state: State) -> Value | None:
@@ -244,16 +254,13 @@ class Steps(Lifecycle):
             return StepKind.DEVICE if value is not None and not isinstance(value, Symbol) else None
         return StepKind.CUDA if text.startswith("cuda") else StepKind.CPU if text.startswith("cpu") else StepKind.DEVICE
 
-    def _parameter_owners(self, node: cst.Call, state: State) -> list[Value]:
-        """The models whose parameters a call gets, as its arguments say."""
-        found = []
-        for argument in node.args:
-            for inner in walk(argument.value):
-                function = inner.func if isinstance(inner, cst.Call) else None
-                lists = isinstance(function, cst.Attribute) and function.attr.value in LISTS_PARAMETERS
-                if lists and isinstance(function, cst.Attribute) and dotted(function.value) is not None:
-                    found.append(self.eval(function.value, state))
-        return found
+    def _bound(self, node: cst.Call) -> str:
+        """The name that the running statement gives to the result of a call, or of a chain on it."""
+        statement = self.current.statement
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return ""
+        same = without_chain(statement.value, node) is node
+        return dotted(statement.targets[0].target) or "" if same else ""
 
     def _paths(self, model: Ref, reached: set[int], state: State) -> frozenset[str] | None:
         """The names of the modules of a model; None if it may have others."""
@@ -328,6 +335,13 @@ class Steps(Lifecycle):
                 return QconfigKind.MAPPING
             case _:
                 return QconfigKind.UNKNOWN
+
+
+def _shown(node: cst.CSTNode) -> str:
+    """How a call names what it is made on."""
+    if not isinstance(node, cst.Call):
+        return ""
+    return dotted(node.func.value if isinstance(node.func, cst.Attribute) else node.func) or ""
 
 
 def _entry_of(event: LifeEvent) -> int | None:

@@ -790,4 +790,12 @@ MESSAGES: dict[str, str] = {
     ),
     "fix-observer-class": "Pass what builds the observer",
     "fix-observer-class-reason": "the code raised before",
+    # optimizer-before-prepare
+    "optimizer-before-prepare": (
+        "`{call}` copies {model}, and the optimizer keeps the parameters of the original: it steps and trains nothing."
+        " Build it for what `{call}` gives back."
+    ),
+    "optimizer-built-here": "the optimizer is built here",
+    "fix-optimizer-behind": "Build the optimizer after `prepare_qat`",
+    "fix-optimizer-behind-reason": "the model stays the same",
 }

@@ -311,3 +311,38 @@ def test_an_island_is_shown_with_a_functional() -> None:
     assert after is not None
     assert "y = self.cat.cat([self.a(x), self.b(x)], dim=1)\n" in after
     assert "self.cat = FloatFunctional()\n" in after
+
+
+def trained(between: str) -> str:
+    """A function that builds an optimizer, prepares the model and trains it."""
+    lines = [
+        "def train(net: nn.Module, batches):",
+        "    net.qconfig = tq.default_qat_qconfig",
+        *between.splitlines(),
+        "    for batch in batches:",
+        "        net(batch).sum().backward()",
+        "        optimizer.step()",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+SGD = "    optimizer = torch.optim.SGD(\n        net.parameters(), lr=0.1,  # a rate\n    )  # for all\n"
+PREPARE = "    net = tq.prepare_qat(net.train())\n"
+
+
+def test_an_optimizer_is_built_for_the_copy() -> None:
+    rest = "    batches = list(batches)\n"
+    code = "import torch\n" + trained(SGD + rest + PREPARE)
+    assert fixed(code, SAFE) == "import torch\n" + trained(rest + PREPARE + SGD)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        SGD + "    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n" + PREPARE,
+        SGD + "    for p in optimizer.param_groups:\n        print(p)\n" + PREPARE,
+        "    if batches:\n    " + SGD.replace("\n", "\n    ").rstrip(" ") + PREPARE,
+    ],
+)
+def test_an_optimizer_that_is_used_stays(between: str) -> None:
+    assert fixed("import torch\n" + trained(between), SAFE) is None

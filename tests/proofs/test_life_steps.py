@@ -147,3 +147,13 @@ def test_convert_fx_refuses_a_model_that_was_not_prepared() -> None:
     with pytest.raises(ValueError, match="input model must be a GraphModule") as raised, quiet():
         convert_fx(nn.Sequential(nn.Linear(4, 4)).eval())
     assert f"ValueError: {str(raised.value).split(',')[0]}" in rule_named("convert-without-prepare").page
+
+
+def test_the_optimizer_of_the_original_trains_nothing(tmp_path: Path) -> None:
+    changed = []
+    for heading in ("Bad", "Good"):
+        start = page("optimizer-before-prepare", heading, tmp_path / "start" / heading, "train", [])
+        end = page("optimizer-before-prepare", heading, tmp_path / "end" / heading, "train", ROWS)
+        pairs = zip(start.parameters(), end.parameters(), strict=True)
+        changed.append(sum(not torch.equal(one, other) for one, other in pairs))
+    assert changed == [0, 4]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from qlsp.diagnostics import NoFix
 from qlsp.syntax.edits.parts import Expression, LoopAt
 from qlsp.syntax.edits.slices import Slices
-from qlsp.syntax.parse import bound_names, count_names, walk
+from qlsp.syntax.parse import Unit, bound_names, count_names, walk
 from qlsp.syntax.view import At, NodeKey
 
 
@@ -80,22 +82,38 @@ class Blocks(Slices):
     def bound_between(self, first: NodeKey, last: NodeKey) -> tuple[frozenset[str], frozenset[str]]:
         """Names that a statement may bind, and that those behind it up to another one of its block may bind."""
         one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
-        block = self.view.parent(one)
-        if block is not self.view.parent(other):
-            raise NoFix("statements of different blocks")
-        if isinstance(block, cst.IndentedBlock):
-            body = list(block.body)
-            start, end = body.index(one.node), body.index(other.node)  # type: ignore[arg-type]
-            names = [bound_names("statement", None, At(one.unit, node).text) for node in body[start:end]]
-        elif block is None and one.unit.path == other.unit.path and one.unit.segment == other.unit.segment:
-            units = self.view.file(one.unit.path).syntax.units
-            start, end = units.index(one.unit), units.index(other.unit)
-            names = [unit.names for unit in units[start:end]]
+        if self.view.parent(one) is None and self.view.parent(other) is None:
+            names = [unit.names for unit in self._units(one, other)]
         else:
-            raise NoFix("statements of different blocks")
+            names = [bound_names("statement", None, text) for text in self._texts(one, other)]
         if not names:
             raise NoFix("statements in another order")
         return names[0], frozenset().union(*names[1:])
+
+    def mentioned_between(self, first: NodeKey, last: NodeKey, name: str) -> bool:
+        """Does the text between two statements of one block use a name, plain or dotted?"""
+        one, other = (self.view.statement(self.view.at(each)) for each in (first, last))
+        pattern = re.compile(rf"(?<![\w.]){re.escape(name)}\b")
+        return any(pattern.search(text) for text in self._texts(one, other)[1:])
+
+    def _texts(self, one: At, other: At) -> list[str]:
+        """The statement, and those behind it up to another one of its block."""
+        block = self.view.parent(one)
+        if block is not self.view.parent(other):
+            raise NoFix("statements of different blocks")
+        if block is None:
+            return [unit.text for unit in self._units(one, other)]
+        if not isinstance(block, cst.IndentedBlock):
+            raise NoFix("statements of different blocks")
+        body = list(block.body)
+        start, end = body.index(one.node), body.index(other.node)  # type: ignore[arg-type]
+        return [At(one.unit, node).text for node in body[start:end]]
+
+    def _units(self, one: At, other: At) -> list[Unit]:
+        if one.unit.path != other.unit.path or one.unit.segment != other.unit.segment:
+            raise NoFix("statements of different blocks")
+        units = self.view.file(one.unit.path).syntax.units
+        return list(units[units.index(one.unit) : units.index(other.unit)])
 
     def grown(self, key: NodeKey, name: str) -> Expression:
         """What a local name is first set to, if the function but appends new objects to it, all before a statement."""

@@ -40,15 +40,24 @@ class Statements(Slices):
 
     def move_statement(self, key: NodeKey, before: NodeKey) -> None:
         """Take a statement out and put its lines before another statement of the same block."""
-        statement, other = (self.view.statement(self.view.at(each)) for each in (key, before))
+        self._move(key, before, behind=False)
+
+    def move_behind(self, key: NodeKey, other: NodeKey) -> None:
+        """Take a statement out and put its lines behind another statement of the same block."""
+        self._move(key, other, behind=True)
+
+    def _move(self, key: NodeKey, to: NodeKey, behind: bool) -> None:
+        statement, other = (self.view.statement(self.view.at(each)) for each in (key, to))
         if self.view.parent(statement) is not self.view.parent(other):
             raise NoFix("statements of different blocks")
         start, end = self._lines(statement)
-        target, _ = self._lines(other)
+        target = self._lines(other)[behind]
         source = self._source(statement.unit.path, statement.span.segment)
         lines = source[start:end]
         if not lines.endswith(("\n", "\r")):
             lines += self._newline(statement)
+        if behind and not source[:target].endswith(("\n", "\r")):
+            raise NoFix("a last line without an end")
         self.insert(other.unit.path, target, lines, other.span.segment)
         self.replace(Place(statement.unit.path, Span(start, end, statement.span.segment)), "")
 
