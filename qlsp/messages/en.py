@@ -798,4 +798,18 @@ MESSAGES: dict[str, str] = {
     "optimizer-built-here": "the optimizer is built here",
     "fix-optimizer-behind": "Build the optimizer after `prepare_qat`",
     "fix-optimizer-behind-reason": "the model stays the same",
+    # observers-move-in-eval
+    "observers-move-in-eval": (
+        "`eval()` does not stop the observers of {model}: the data of this evaluation moves its ranges. Call"
+        " `apply(disable_observer)` as well."
+    ),
+    "observers-run": "data passes through here",
+    "fix-observers-off": "Switch the observers off",
+    "fix-observers-off-reason": "training that goes on needs them again",
+    # wrapped-dataparallel
+    "wrapped-dataparallel": (
+        "`{call}` gets {model} in its wrapper for several GPUs, and so does convert: the converted model runs on the"
+        " CPU only, which the wrapper refuses. Prepare and convert what is inside, and wrap it for training only."
+    ),
+    "dataparallel-converted-here": "converted here",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,22 @@ def test_the_optimizer_of_the_original_trains_nothing(tmp_path: Path) -> None:
         pairs = zip(start.parameters(), end.parameters(), strict=True)
         changed.append(sum(not torch.equal(one, other) for one, other in pairs))
     assert changed == [0, 4]
+
+
+def test_eval_does_not_stop_the_observers(tmp_path: Path) -> None:
+    wide = [3 * row for row in ROWS]
+    moved = []
+    for heading in ("Bad", "Good"):
+        few, _ = page("observers-move-in-eval", heading, tmp_path / "few" / heading, "train", ROWS, [])
+        many, _ = page("observers-move-in-eval", heading, tmp_path / "many" / heading, "train", ROWS, wide)
+        moved.append(not torch.equal(*(net.quant.activation_post_process.scale for net in (few, many))))
+    assert moved == [True, False]
+
+
+def test_a_wrapper_is_converted_with_its_model(tmp_path: Path) -> None:
+    """On the CPU a DataParallel only passes on; the check that its page quotes is in the text of its forward."""
+    bad = page("wrapped-dataparallel", "Bad", tmp_path / "bad", "train", ROWS)
+    good = page("wrapped-dataparallel", "Good", tmp_path / "good", "train", ROWS)
+    assert isinstance(bad, nn.DataParallel) and all(name.startswith("module.") for name in bad.state_dict())
+    assert not isinstance(good, nn.DataParallel) and quantized(bad) == quantized(good) == 3
+    assert "module must have its parameters and buffers" in inspect.getsource(nn.DataParallel.forward)
