@@ -483,6 +483,7 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
     everywhere = tuple(analysis.facts)
     subjects: list[tuple[Facts, ScriptFacts | None]] = [(facts, None) for facts in everywhere]
     subjects.extend((_empty(script), script) for script in analysis.scripts if script.events or script.names)
+    scripts = tuple(analysis.scripts)
     every = _distinct(configs, analysis.loaded)
     for rule in all_rules():
         if rule.check is None or not any(selected(config, rule.meta) for config in every):
@@ -490,7 +491,7 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
         for facts, script in subjects:
             config = configs.of(facts.context.span.path)
             backend, torch = config.qconfig_backend, torch_version(config)
-            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend, torch)
+            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend, torch, scripts)
             try:
                 for each in certain(facts, list(rule.check(context))):
                     found.append(_found(analysis, rule, context, each))

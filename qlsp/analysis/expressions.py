@@ -450,6 +450,8 @@ class Expressions(Statements):
                 return Unknown("a comparison that fails")
         if isinstance(left, (Symbol, ClassValue)) and isinstance(right, (Symbol, ClassValue)) and text in ("==", "!="):
             return Const(bool(self._identical(left, right)) == (text == "=="))
+        if text in ("==", "!=") and self._unlike(left, right, state):
+            return Const(text == "!=")
         if self.has_tensor(left, state) or self.has_tensor(right, state):
             row = self.backend.operators.get(text)
             if row is not None:
@@ -457,6 +459,14 @@ class Expressions(Statements):
                 arguments = Arguments([Argument(left, operands[0]), Argument(right, operands[1])])
                 return self.apply(row, text, arguments, node, state)
         return self._symbolic_comparison(text, left, right)
+
+    def _unlike(self, left: Value, right: Value, state: State) -> bool:
+        """Is one a constant and the other a list, tuple or dict, which never equal it?"""
+        single, several = (left, right) if isinstance(left, Const) else (right, left)
+        if not isinstance(single, Const) or not isinstance(single.value, (bool, int, float, str, type(None))):
+            return False
+        thing = self.load(state, several) if isinstance(several, Ref) else several
+        return isinstance(thing, (ListObject, DictObject, TupleValue))
 
     def _membership(self, operator: cst.BaseCompOp, left: Value, right: Value, state: State) -> Unknown:
         """Whether a container has an item, where that is not known."""

@@ -27,6 +27,7 @@ from qlsp.values.value import (
     Unknown,
     Value,
     choice,
+    exclusive,
     feasible,
     options_of,
 )
@@ -373,6 +374,21 @@ class Items(Objects):
         if self._is_tensor(container):
             self._store_in_tensor(target, container, index, value, state)
             return
+        if isinstance(container, Choice):
+            self.put_in_some(container, index, value, state)
+        else:
+            self.put_item(container, index, value, state)
+
+    def put_in_some(self, container: Choice, index: Value, value: Value, state: State) -> None:
+        """One of several containers gets an item: each keeps its old one as well, unless it is certainly the one."""
+        for guard, option in container.options:
+            if exclusive(guard, state.guard):
+                continue
+            certain = guard <= state.guard
+            old = self.item(option, index, state) if isinstance(option, Ref) and not certain else None
+            self.put_item(option, index, value if old is None else choice([(guard, value), (NO_GUARD, old)]), state)
+
+    def put_item(self, container: Value, index: Value, value: Value, state: State) -> None:
         if not isinstance(container, Ref):
             if not self.set_registered(container, index, value, state):
                 self.stored_outside(container, value, state)

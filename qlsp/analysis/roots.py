@@ -55,11 +55,13 @@ class Candidate:
 
 @dataclass(slots=True)
 class Evidence:
-    """What the entries of a file show about its models."""
+    """What the entries of a file show about its models. ``stubless``: classes of models that they build without a
+    stub."""
 
     candidates: list[Candidate] = field(default_factory=list)
     judged: list[Candidate] = field(default_factory=list)
     seen: set[SpanId] = field(default_factory=set)
+    stubless: set[SpanId] = field(default_factory=set)
     traced_unknown: bool = False
     eager_unknown: bool = False
     unknown_modes: set[Mode] = field(default_factory=set)
@@ -358,11 +360,15 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
     created, machine.created = machine.created, []
     events, machine.events = machine.events, []
     used: set[int] = set()
+    moved: set[ClassValue | Symbol] = set()
     for event in events:
         if event.row.stage is Stage.FUSE:
             continue
         for ref in _refs(event.model):
             used.add(ref.oid)
+            model = machine.instance(event.state, ref)
+            if model is not None:
+                moved.add(model.cls)
             used |= machine.submodules_of(ref, event.state)
             _event_candidate(machine, ref, event, evidence)
         if isinstance(event.model, Unknown) and event.row.stage is Stage.PREPARE:
@@ -385,6 +391,9 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
         if isinstance(cls, ClassValue) and not machine.is_model_class(cls):
             continue
         if not machine.owns_stub(ref, state):
+            evidence.stubless.update([cls.span] if isinstance(cls, ClassValue) else [])
+            continue
+        if cls in moved:
             continue
         where = _place(machine, cls, span)
         candidate = Candidate(ref, state, cls, where, Workflow.EAGER, Mode.UNKNOWN, None, True)
@@ -469,7 +478,7 @@ def _is_part(view: View, candidate: Candidate, parts: Collection[SpanId]) -> boo
 def _class_roots(views: Sequence[View]) -> None:
     """Classes with stubs that no model class in view builds and no script uses, and those the user names."""
     seen = {span for view in views for span in view.evidence.seen}
-    bases = {span for view in views for span in _base_classes(view)}
+    others = {span for view in views for span in _base_classes(view) | view.evidence.stubless}
     built: dict[SpanId, set[SpanId]] = {}
     for view in views:
         for cls_span, builders in view.machine.built.items():
@@ -480,7 +489,7 @@ def _class_roots(views: Sequence[View]) -> None:
             if cls.span in seen:
                 continue
             if not _is_named(view, cls):
-                if cls.span in bases or built.get(cls.span, set()) & model_spans:
+                if cls.span in others or built.get(cls.span, set()) & model_spans:
                     continue
                 if not view.machine.owns_stub(ref, state) and not _makes_stub(view.machine, cls):
                     continue

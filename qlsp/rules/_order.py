@@ -94,3 +94,8 @@ def fed(script: ScriptFacts, start: int, end: int) -> bool:
         )
         for number, other in before(script, end)
     )
+
+
+def loaded(script: ScriptFacts, index: int) -> bool:
+    """May a saved state be loaded into a model after an event?"""
+    return any(isinstance(other, ModelStep) and other.kind is StepKind.LOAD for _, other in after(script, index))

@@ -69,6 +69,7 @@ class RuleContext:
     classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix. ``script``
     is set in one context per file of its own, in which ``facts`` are empty. ``backend`` is the one that the
     configuration names for fixes that add a qconfig, ``torch`` the version of torch that the project uses, if it says.
+    ``scripts`` are the events of every file of the run: a function of one file may also run in the events of another.
     """
 
     facts: Facts
@@ -77,6 +78,7 @@ class RuleContext:
     script: ScriptFacts | None = None
     backend: str | None = None
     torch: tuple[int, ...] | None = None
+    scripts: tuple[ScriptFacts, ...] = ()
 
 
 def assumption(ctx: RuleContext) -> Message | None:

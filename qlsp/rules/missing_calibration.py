@@ -37,7 +37,8 @@ zero point`. Data that passes through the model after convert changes nothing.
 The fix is shown only: nobody but you knows the data.
 
 ## When it is silent
-Code that is not in view gets the model in between, a state is loaded into it, prepare and convert stand in functions
+Code that is not in view gets the model in between, a state is loaded into it (also after convert: the saved scales
+replace those that were found), prepare and convert stand in functions
 whose order is not known, the qconfig needs no data (dynamic, weight only) or is not known, or the model is a bare
 layer, which convert leaves alone.
 """
@@ -49,7 +50,7 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import LifecycleCall, ScriptFacts
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Severity
 from qlsp.rules._life import call_of, calls
-from qlsp.rules._order import before, fed
+from qlsp.rules._order import before, fed, loaded
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Stage, Workflow
@@ -63,19 +64,22 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     if script is None or script.vendor:
         return
     seen: dict[SpanId, Finding] = {}
-    fine: set[SpanId] = set()
-    for index, call in calls(script):
-        if call.row.stage is not Stage.CONVERT or call.row.workflow is not Workflow.EAGER or call.in_forward:
-            continue
-        prepare = _prepared(script, index, call)
-        if prepare is None:
-            fine.add(call.span)
-            continue
-        model = f"`{call.model}`" if call.model else "the model"
-        note = Note(Message.of("calibration-prepared-here"), prepare.span)
-        message = Message.of("missing-calibration", call=call.spelling, model=model)
-        seen.setdefault(call.span, Finding(call.span, message, related=(note,), subject=index))
+    for index, call, prepare in _converts(script):
+        if prepare is not None:
+            model = f"`{call.model}`" if call.model else "the model"
+            note = Note(Message.of("calibration-prepared-here"), prepare.span)
+            message = Message.of("missing-calibration", call=call.spelling, model=model)
+            seen.setdefault(call.span, Finding(call.span, message, related=(note,), subject=index))
+    everywhere = (each for other in {id(s): s for s in (script, *ctx.scripts)}.values() for each in _converts(other))
+    fine = {call.span for _, call, prepare in everywhere if prepare is None} if seen else set()
     yield from (finding for span, finding in seen.items() if span not in fine)
+
+
+def _converts(script: ScriptFacts) -> Iterator[tuple[int, LifecycleCall, LifecycleCall | None]]:
+    """The convert calls of a file's runs; with each the call that prepared a model that never sees data nor a state."""
+    for index, call in calls(script):
+        if call.row.stage is Stage.CONVERT and call.row.workflow is Workflow.EAGER and not call.in_forward:
+            yield index, call, None if loaded(script, index) else _prepared(script, index, call)
 
 
 def _prepared(script: ScriptFacts, index: int, call: LifecycleCall) -> LifecycleCall | None:
