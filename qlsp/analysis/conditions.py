@@ -51,6 +51,9 @@ class Conditions(Globals):
             result.append((holds, taken))
         return sorted(result, key=lambda pair: not pair[0])
 
+    def asserted(self, test: cst.BaseExpression, state: State) -> None:
+        """The truth of an assertion is asked for (see ``traces``)."""
+
     def _branch_choice(
         self, test: cst.BaseExpression, value: Choice, state: State
     ) -> list[tuple[bool, State]]:

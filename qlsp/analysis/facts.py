@@ -277,6 +277,15 @@ class Stray:
     others: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TracedUse:
+    """Python needs the value of what FX traces with: a ``condition``, a ``loop``, or a builtin of this name."""
+
+    span: SpanId
+    path: CallPath
+    kind: str
+
+
 @dataclass(slots=True)
 class Facts:
     """All facts of one context.
@@ -290,10 +299,11 @@ class Facts:
     ``fusable`` are the modules that could be fused, ``fused`` says that code may have fused some of the model.
     ``evaluated`` are the calls that were reached. ``callees``: where a branch decided what is called, the numbers
     (in the call path) of the alternatives that may be. ``reasons``: value numbers of tensors to why it is not known
-    whether they are quantized.
+    whether they are quantized. ``traced`` is what stops FX, in the order of the run.
     """
 
     context: Context
+    traced: dict[tuple[SpanId, CallPath], TracedUse] = field(default_factory=dict)
     op_calls: dict[tuple[SpanId, CallPath], OpCall] = field(default_factory=dict)
     returns: list[Return] = field(default_factory=list)
     submodules: dict[int, Submodule] = field(default_factory=dict)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from qlsp.analysis.aliases import Aliases
 from qlsp.analysis.classes import decorator_kind
 from qlsp.analysis.exports import PROGRAM
 from qlsp.analysis.facts import Context, Facts, Input, Leaf, LifecycleCall, Return, ScriptFacts, Tracing
 from qlsp.analysis.globals import WRAPPER
 from qlsp.analysis.machine import LIMITS, Argument, Arguments, Frame
 from qlsp.analysis.program import ClassModel, Finder, FunctionModel, ModuleModel
+from qlsp.analysis.traces import Traces
 from qlsp.backends.spec import Backend, LifecycleRow
 from qlsp.ops.spec import Role
 from qlsp.syntax.parse import ChunkError, Unit
@@ -67,7 +67,7 @@ class LifecycleEvent:
     tracing: Tracing | None = None
 
 
-class Interpreter(Aliases):
+class Interpreter(Traces):
     """Runs entries (scripts, functions) and the forward of roots over abstract values."""
 
     def __init__(self, finder: Finder, backend: Backend) -> None:
@@ -93,6 +93,7 @@ class Interpreter(Aliases):
         self.trained: dict[int, frozenset[int]] = {}
         self.given: dict[int, Mode] = {}
         self.inside_run, self.first = False, 1
+        self.stand_ins, self.parameters = set(), {}
         self.loose = self.elsewhere = False
         self.fused: set[int] = set()
         self.flows = 0
@@ -391,6 +392,7 @@ class Interpreter(Aliases):
         """
         self.begin_root_budget(context)
         facts = Facts(context, tied=tied)
+        self.stand_ins, self.parameters = set(), {}
         self.effective = self._qconfigs(root, state, context.assumed)
         self.derived = self.derived_layers(root, state)
         if context.workflow is Workflow.EAGER:
@@ -449,6 +451,8 @@ class Interpreter(Aliases):
             names = self._inputs(model, root, state)
             if wrapper is not None or any(hook.before for hook in self.hooks.get(root.oid, ())):
                 names = {name: self._of_unknown_domain(value) for name, value in names.items()}
+            elif self.facts is not None:
+                self.trace(names, model.node, self.facts)
             found = self.call_prepared(method.function, root, names, state)
             hidden = Unknown(f"the result of a function with the decorator {wrapper}")
             return found if wrapper is None else [replace(each, value=hidden, leaves=()) for each in found]
@@ -483,6 +487,7 @@ class Interpreter(Aliases):
         self.frame = Frame(unit, module, "<root>")
         number = self.number(("input", "x"))
         tensor = Tensor(Domain.FLOAT, number, number, collection=True)
+        self.trace_input(number, facts)
         value = self.call_object(root, Arguments.of(tensor), node, state)
         facts.returns.append(Return(instance.created, value, state.guard))
 

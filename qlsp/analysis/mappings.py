@@ -34,7 +34,7 @@ DICT_KEYS = {
 READERS = frozenset({"to_dict"})
 PLAIN = frozenset({"model", "qconfig_mapping", "example_inputs"})
 
-WRAPS = re.compile(r"\bfx\.wrap\b|\bfx\s+import\b[^\n]*\bwrap\b")
+WRAPS = re.compile(r"\bfx\.wrap\b|\bjit\.script\b|\bfx\s+import\b[^\n]*\bwrap\b")
 """Text that keeps the tracer out of a function."""
 
 

@@ -113,6 +113,7 @@ class Statements(Matching):
                 self.current.nonlocals.update(item.name.value for item in statement.names)
                 return state
             case cst.Assert():
+                self.asserted(statement.test, state)
                 self.eval(statement.test, state)
                 return state
             case cst.Del():

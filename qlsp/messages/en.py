@@ -657,6 +657,9 @@ MESSAGES: dict[str, str] = {
     "fix-exported-mode": "Call `{function}`",
     "fix-exported-mode-reason": "the code raised before",
     "fix-exported-mode-package-reason": "torchao is one more package to install",
+    # fx-control-flow
+    "fx-control-flow": "FX traces this without a value to decide by: prepare raises `{error}`.",
+    "fx-traced-here": "the model is traced here",
     # fx-unquantized-module
     "fx-unquantized-module": (
         "FX has no quantized class for `{module}` ({kind}): it stays in float, and nothing says so."

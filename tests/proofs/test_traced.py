@@ -142,3 +142,31 @@ def test_a_prepared_exported_model_has_no_modes_skipped_without_torchao() -> Non
     with pytest.raises(NotImplementedError) as raised:
         torchao.prepare_pt2e(model, quantizer).eval()
     assert str(raised.value).strip().splitlines()[0].strip() in rule_named("exported-model-eval").page
+
+
+def test_control_flow_stops_the_trace(tmp_path: Path) -> None:
+    with pytest.raises(torch.fx.proxy.TraceError) as raised:
+        page("fx-control-flow", "Bad", tmp_path, ROWS[0])
+    assert str(raised.value) in rule_named("fx-control-flow").page
+    page("fx-control-flow", "Good", tmp_path, ROWS[0])(ROWS[0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * len(x),
+        lambda x: x if x.shape[0] > 1 else -x,
+        lambda x: x if x.is_cuda else -x,
+        lambda x: [x + i for i in range(x.shape[0])],
+        lambda x: x * int(x.sum()),
+        lambda x: [each for each in x],
+    ],
+)
+def test_what_has_no_value_raises_what_the_page_quotes(function: Any) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x)
+
+    with pytest.raises(Exception, match=".") as raised, quiet():
+        prepare_fx(Net().eval(), MAPPING, (ROWS[0],))
+    assert str(raised.value).split(". ")[0] in rule_named("fx-control-flow").page
