@@ -693,6 +693,7 @@ MESSAGES: dict[str, str] = {
         " eval!`. Call `eval()` before."
     ),
     "fix-set-mode": "Call `{model}.{mode}()` before",
+    "fix-doubt-goes-on": "`{model}` is used after its copy was prepared, and would go on in eval mode.",
     "fix-set-mode-reason": "it is the mode that the call is made for",
     # missing-calibration
     "missing-calibration": (

@@ -44,7 +44,7 @@ class Rewriting(ThroughFloat):
         doubt_the_class(self.edit, self.method, self.doubts)
         title = next(title for ways, title in _TITLES if self.ways <= ways)
         fix = self.doubts.fix(self.edit, Message.of(title), Message.of("fix-op-reason"))
-        return replace(fix, reveals=FREED) if self.freed else fix
+        return replace(fix, reveals=(*fix.reveals, *FREED)) if self.freed else fix
 
     def before_dequant(self) -> Fix:
         """``dequant(op(a))`` becomes ``op(dequant(a))``: no new module, the operator runs in float."""

@@ -45,7 +45,8 @@ The other functions refuse the wrong mode:
         return convert(net.eval())
 
 ## Fix safety
-The fix sets the mode in the line before prepare. It does what the function asks for.
+The fix sets the mode in the line before prepare. It does what the function asks for. Unsafe where prepare copies a
+model that the function gets, or that is used afterwards: it would go on in eval mode.
 
 ## When it is silent
 The mode is not known: the model comes from outside and nothing in view sets its mode, a flag decides it, or code that
@@ -54,7 +55,9 @@ is not in view gets the model. A prepare in training mode that is followed by `e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from qlsp.analysis.facts import LifecycleCall, ModelStep, ScriptFacts, StepKind
 from qlsp.diagnostics import Applicability, Fix, Message, NoFix, Predicts, Severity
@@ -62,6 +65,9 @@ from qlsp.rules._life import call_of, calls
 from qlsp.rules._order import DROPS, NORMALIZES, after, training
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta
 from qlsp.values.workflow import Mode, Stage, Workflow
+
+if TYPE_CHECKING:
+    from qlsp.syntax.edits import EditBuilder
 
 META = RuleMeta(code="QL304", name="prepare-mode", severity=Severity.ERROR, since="0.1", fix="safe")
 
@@ -132,4 +138,18 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     mode = "train" if call.row.mode is Mode.QAT else "eval"
     edit.insert_before(call.span, f"{call.model}.{mode}()")
     title = Message.of("fix-set-mode", model=call.model, mode=mode)
-    yield edit.fix(title, Message.of("fix-set-mode-reason"), Applicability.SAFE)
+    if mode == "eval" and _goes_on(edit, call):
+        yield edit.fix(title, Message.of("fix-doubt-goes-on", model=call.model), Applicability.UNSAFE)
+    else:
+        yield edit.fix(title, Message.of("fix-set-mode-reason"), Applicability.SAFE)
+
+
+def _goes_on(edit: EditBuilder, call: LifecycleCall) -> bool:
+    """Does code have the model in hand after a prepare that made a copy, which may go on training it?"""
+    if call.inplace or not call.model:
+        return False
+    name = rf"(?<![\w.]){re.escape(call.model)}\b"
+    if edit.shown_before(call.span, re.compile(rf"\A\s*(?:async\s+)?def\s[^:]*{name}")):
+        return True
+    bound = edit.statement_matches(call.span, re.compile(rf"\A{re.escape(call.model)}\s*(?::[^=\n]*)?=(?!=)"))
+    return not bound and edit.shown_after(call.span, re.compile(name))

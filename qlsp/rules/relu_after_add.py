@@ -119,4 +119,4 @@ def _joined(ctx: RuleContext, add: OpCall, span: SpanId) -> Fix:
             doubts.add(Message.of("fix-doubt-relu-elsewhere", relu=attribute))
     edit.take_operand(span, operand)
     whole = doubts.fix(edit, Message.of("fix-add-relu"), Message.of("fix-add-relu-reason"))
-    return replace(whole, reveals=FREED)
+    return replace(whole, reveals=(*whole.reveals, *FREED))

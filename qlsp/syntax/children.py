@@ -92,18 +92,27 @@ def _lists(view: CodeView, at: At) -> bool:
 
 def _places(view: CodeView, at: At) -> bool:
     """``list(model.modules())``, ``enumerate(model.modules())``: modules that are counted or told by their place, or
-    a loop over them that looks for an Identity."""
+    a loop over them that looks for an Identity or refuses what it does not know."""
     if not isinstance(at.node, cst.Attribute) or at.node.attr.value not in _WHOLE:
         return False
     whole = _whole(view, at)
     holder = view.parent(whole)
     if isinstance(holder, (cst.For, cst.CompFor)):
-        return any(isinstance(each, cst.Name) and each.value == "Identity" for each in walk(holder))
+        identity = any(isinstance(each, cst.Name) and each.value == "Identity" for each in walk(holder))
+        return identity or isinstance(holder, cst.For) and _refuses(view, at, holder)
     call = view.parent(At(at.unit, holder)) if isinstance(holder, cst.Arg) else None
     if isinstance(call, cst.Call) and dotted(call.func) in ("enumerate", "len"):
         return True
     listed = isinstance(whole.node, cst.Call) and dotted(whole.node.func) in ("list", "tuple")
     return listed or isinstance(holder, cst.StarredElement)
+
+
+def _refuses(view: CodeView, listing: At, loop: cst.For) -> bool:
+    """A loop over modules that may raise for one that fixes add."""
+    if not any(isinstance(each, (cst.Raise, cst.Assert)) for each in walk(loop.body)):
+        return False
+    child = _child(listing, loop.target)
+    return child is None or Judge(view, listing.unit.path).block(loop.body, child, returns=False) is Effect.SOME
 
 
 def _matters(view: CodeView, listing: At | None, cls: ClassAt, kin: Sequence[ClassAt]) -> bool:
@@ -299,7 +308,7 @@ def _whole(view: CodeView, at: At) -> At:
 def _child(listing: At, target: cst.BaseExpression) -> str | None:
     """The name of the child in the head of a loop over a listing."""
     assert isinstance(listing.node, cst.Attribute)
-    named = listing.node.attr.value != "children"
+    named = listing.node.attr.value not in ("children", "modules")
     if named and isinstance(target, cst.Tuple) and len(target.elements) == 2:
         target = target.elements[1].value
     elif named:

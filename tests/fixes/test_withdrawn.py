@@ -181,3 +181,46 @@ def test_modules_are_fused_in_eval_mode(before: str, lines: int) -> None:
     assert fixed.count("    m.eval()\n    tq.fuse_modules(m,") - before.count("    m.eval()\n") == lines
     with quiet(), torch.no_grad():
         module_of(fixed, NAME).deploy(torch.randn(2, 4, 8, 8))
+
+
+@pytest.mark.parametrize(("module", "revealed"), [("torch.quantization", ("QL901",)), ("torch.ao.quantization", ())])
+def test_a_fix_in_the_style_of_the_file_says_that_it_is_old(module: str, revealed: tuple[str, ...]) -> None:
+    text = net("pass", "x = torch.cat([self.conv(x), x], 1)")
+    text = text.replace("from torch.ao.nn.quantized import FloatFunctional\n", "").replace(
+        "import torch.ao.quantization as tq\n", ""
+    )
+    fixes = offered(text.replace("torch.ao.quantization", module), "QL101")
+    assert fixes[0].reveals == revealed
+
+
+TRAINED = """
+
+def deploy({parameter}):
+    {made}
+    m.qconfig = tq.get_default_qconfig("fbgemm")
+    {prepared}
+    p(torch.ones(1, 4, 8, 8))
+    c = tq.convert(p)
+    {rest}
+    return c
+"""
+M, COPY = "", "p = tq.prepare(m)"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "prepared", "rest", "applicability"),
+    [
+        (M, COPY, "pass", Applicability.SAFE),
+        (M, COPY, "train(m)", Applicability.UNSAFE),
+        (M, "m = p = tq.prepare(m)", "m.eval()", Applicability.SAFE),
+        (M, "p = tq.prepare(m, inplace=True)", "check(m)", Applicability.SAFE),
+        ("m: Net", COPY, "pass", Applicability.UNSAFE),
+    ],
+)
+def test_the_mode_of_a_model_that_goes_on(
+    parameter: str, prepared: str, rest: str, applicability: Applicability
+) -> None:
+    made = "m.train()" if parameter else "m = Net()"
+    script = TRAINED.format(parameter=parameter, made=made, prepared=prepared, rest=rest)
+    text = net("self.bn = nn.BatchNorm2d(4)", "x = self.bn(self.conv(x))", script)
+    assert [fix.applicability for fix in offered(text, "QL304")] == [applicability]

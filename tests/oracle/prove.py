@@ -199,8 +199,8 @@ def _result_problems(
     codes = [Counter(each.code for each in result.diagnostics) for result in (before, fixed.after)]
     more = codes[1] - codes[0]
     for applied in fixed.applied:
-        more.pop(COSTS.get(applied.fix.title.id, ""), None)
-        more.pop(BEHIND.get(rule, ""), None)
+        for code in (*COSTS.get(applied.fix.title.id, ()), *applied.fix.reveals, BEHIND.get(rule, "")):
+            more.pop(code, None)
     if more:
         yield f"new findings: {dict(more)}"
     predicted = any(each.predicts is Predicts.RAISES for each in fixed.after.diagnostics)

@@ -183,6 +183,10 @@ def test_only_files_that_imports_connect_matter(others: dict[str, str], expected
         (FUNCTION + "    return dict(model.named_modules())['conv']\n", False),
         (FUNCTION + "    for n, m in model.named_modules():\n        if isinstance(m, nn.Identity):\n"
          "            setattr(model, n, nn.ReLU())\n", True),
+        (FUNCTION + "    for m in model.modules():\n        if isinstance(m, nn.Conv2d):\n            m.half()\n"
+         "        else:\n            raise TypeError(m)\n", True),
+        (FUNCTION + "    for n, m in model.named_modules():\n        if isinstance(m, nn.LSTM):\n"
+         "            raise TypeError(n)\n", False),
         (FUNCTION + "    return len(list(getattr(model, 'children')()))\n", True),
         (FUNCTION + "    return hasattr(model, 'children')\n", False),
         ("\n\nclass Kind(type):\n    pass\n\n\nclass Leaf(metaclass=Kind):\n    pass\n" + FUNCTION

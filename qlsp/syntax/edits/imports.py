@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from qlsp.diagnostics import NoFix
+from qlsp.diagnostics import Applicability, Fix, Message, NoFix
 from qlsp.syntax.edits.statements import Statements
 from qlsp.syntax.names import dotted
 from qlsp.syntax.parse import Unit, walk
 from qlsp.syntax.view import At, NodeKey, parsed
+
+OLD_NAMESPACE = ("QL901",)
+"""What tells of names in ``torch.quantization`` and ``torch.nn.quantized``."""
 
 
 @dataclass
@@ -19,6 +22,13 @@ class Imports(Statements):
     """Spellings of qualified names; an import is added where nothing stands for one."""
 
     _imported: dict[tuple[str, str], str] = field(default_factory=dict)
+    _old_style: bool = False
+
+    def fix(
+        self, title: Message, reason: Message, applicability: Applicability, reveals: tuple[str, ...] = ()
+    ) -> Fix:
+        """The fix with all edits so far; one that follows a file into the old namespace shows that once more."""
+        return super().fix(title, reason, applicability, (*reveals, *(OLD_NAMESPACE if self._old_style else ())))
 
     def spell(self, path: str, name: str, like: str | None = None) -> str:
         """A qualified library name as a file spells it; an import is added if nothing stands for it.
@@ -101,6 +111,7 @@ class Imports(Statements):
             return None
         for spelled in (name, name.replace("torch.ao.", "torch.", 1)):
             if like.split(".")[1] == spelled.split(".")[1] and self.view.canonical(spelled) == name:
+                self._old_style = self._old_style or spelled != name
                 return f"{first}.{spelled.partition('.')[2]}"
         return None
 
@@ -110,6 +121,7 @@ class Imports(Statements):
         old = [t for t in targets if t.startswith(("torch.quantization", "torch.nn.quantized"))]
         shorter = module.replace("torch.ao.", "torch.", 1)
         if old and not any(t.startswith("torch.ao.") for t in targets) and self.view.canonical(shorter) == module:
+            self._old_style = True
             return shorter
         return module
 

@@ -122,6 +122,18 @@ class Slices:
         start = function.span.start if function is not None else 0
         return pattern.search(self._source(key.path, at.span.segment)[start : at.span.start]) is not None
 
+    def shown_after(self, key: NodeKey, pattern: re.Pattern[str]) -> bool:
+        """True if a text stands below the statement around a node, in its function or script."""
+        at = self.view.at(key)
+        function = self.view.function(at)
+        end = function.span.end if function is not None else None
+        source = self._source(key.path, at.span.segment)
+        return pattern.search(source[self.view.statement(at).span.end : end]) is not None
+
+    def statement_matches(self, key: NodeKey, pattern: re.Pattern[str]) -> bool:
+        """True if the statement around a node has a text."""
+        return pattern.search(self.view.statement(self.view.at(key)).text) is not None
+
     def loads_prepared(self, path: str) -> bool:
         """True if some function or script, in a file or one that imports connect with it, loads a checkpoint into a
         model that it prepared before."""
