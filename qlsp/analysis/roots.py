@@ -30,6 +30,9 @@ a model that uses them."""
 SETS_OBSERVER = re.compile(r"\bactivation_post_process(?:\s*=[^=]|['\"]\s*,)")
 """Text that gives a module an observer by hand."""
 
+INDUCTOR = re.compile(r"\bX86InductorQuantizer\b")
+"""The quantizer that shares observers for ``aten.cat`` alone."""
+
 MAX_CONTEXTS = 6
 """Contexts of one class per file; more ways to build it add nothing that a reader would see."""
 
@@ -361,6 +364,7 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
     events, machine.events = machine.events, []
     used: set[int] = set()
     moved: set[ClassValue | Symbol] = set()
+    shares = _prepared_for_inductor(machine, events)
     for event in events:
         if event.row.stage is Stage.FUSE:
             continue
@@ -370,7 +374,8 @@ def _keep(machine: Interpreter, state: State, evidence: Evidence) -> None:
             if model is not None:
                 moved.add(model.cls)
             used |= machine.submodules_of(ref, event.state)
-            _event_candidate(machine, ref, event, evidence)
+            tracing = shares if event.row.stage is Stage.EXPORT else event.tracing
+            _event_candidate(machine, ref, event, evidence, tracing)
         if isinstance(event.model, Unknown) and event.row.stage is Stage.PREPARE:
             traced = event.row.workflow is not Workflow.EAGER
             evidence.traced_unknown = evidence.traced_unknown or traced
@@ -410,7 +415,16 @@ def _refs(value: Value) -> list[Ref]:
     return []
 
 
-def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evidence: Evidence) -> None:
+def _prepared_for_inductor(machine: Interpreter, events: Sequence[LifecycleEvent]) -> Tracing | None:
+    """What a run that prepares an exported model with ``X86InductorQuantizer`` asks for; None for other runs."""
+    prepares = [e for e in events if e.row.workflow is Workflow.PT2E and e.row.stage is Stage.PREPARE]
+    modules = (machine.finder.module_at(event.span.path) for event in prepares)
+    return Tracing(None, True) if any(each is not None and each.shows(INDUCTOR) for each in modules) else None
+
+
+def _event_candidate(
+    machine: Interpreter, ref: Ref, event: LifecycleEvent, evidence: Evidence, tracing: Tracing | None
+) -> None:
     instance = machine.instance(event.state, ref)
     if instance is None:
         return
@@ -437,7 +451,7 @@ def _event_candidate(machine: Interpreter, ref: Ref, event: LifecycleEvent, evid
                 event.reshaped,
                 event.fused,
                 event.copies,
-                event.tracing,
+                tracing,
             )
         )
 

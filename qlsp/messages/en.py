@@ -660,6 +660,11 @@ MESSAGES: dict[str, str] = {
     # fx-control-flow
     "fx-control-flow": "FX traces this without a value to decide by: prepare raises `{error}`.",
     "fx-traced-here": "the model is traced here",
+    # cat-alias-not-annotated
+    "cat-alias-not-annotated": (
+        "`{spelling}` is no `torch.cat` for the quantizer: its inputs get scales of their own, and it runs in float"
+        " between a dequantize and a quantize."
+    ),
     # fx-unquantized-module
     "fx-unquantized-module": (
         "FX has no quantized class for `{module}` ({kind}): it stays in float, and nothing says so."

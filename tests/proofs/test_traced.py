@@ -170,3 +170,8 @@ def test_what_has_no_value_raises_what_the_page_quotes(function: Any) -> None:
     with pytest.raises(Exception, match=".") as raised, quiet():
         prepare_fx(Net().eval(), MAPPING, (ROWS[0],))
     assert str(raised.value).split(". ")[0] in rule_named("fx-control-flow").page
+
+
+def test_only_cat_shares_its_observers(tmp_path: Path) -> None:
+    bad, good = (page("cat-alias-not-annotated", heading, tmp_path, ROWS[0]) for heading in ("Bad", "Good"))
+    assert bad.left.scale != bad.right.scale and good.left.scale == good.right.scale
