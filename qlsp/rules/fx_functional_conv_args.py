@@ -53,7 +53,7 @@ Prepare and calibration run. `nn.Conv2d` has no such trouble, nor has `F.linear`
             self.kernel = nn.Parameter(torch.rand(4, 3, 3, 3))
 
         def forward(self, x):
-            return F.conv2d(x, self.kernel, None, (1, 1), (1, 1), (1, 1), 1)
+            return F.conv2d(x, self.kernel, padding=(1, 1), bias=None, stride=(1, 1), dilation=(1, 1), groups=1)
 
 
     def quantize(x):
