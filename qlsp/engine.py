@@ -48,7 +48,7 @@ from qlsp.text import LineIndex, Place, Source, SourceError, Span
 from qlsp.triage import MARKERS, relevant
 from qlsp.values.value import SpanId
 from qlsp.values.workflow import Mode, Workflow
-from qlsp.versions import torch_version
+from qlsp.versions import oldest_torch, torch_version
 
 if TYPE_CHECKING:
     from qlsp.syntax.parse import Unit
@@ -491,7 +491,8 @@ def _run_rules(analysis: Analysis, configs: Configs) -> tuple[list[_Found], bool
         for facts, script in subjects:
             config = configs.of(facts.context.span.path)
             backend, torch = config.qconfig_backend, torch_version(config)
-            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend, torch, scripts)
+            oldest = oldest_torch(config)
+            context = RuleContext(facts, everywhere, lambda: EditBuilder(view), script, backend, torch, oldest, scripts)
             try:
                 for each in certain(facts, list(rule.check(context))):
                     found.append(_found(analysis, rule, context, each))

@@ -32,6 +32,19 @@ def torch_version(config: Config) -> Version | None:
     return _found("torch", site_packages(config), config.root)
 
 
+def oldest_torch(config: Config) -> Version | None:
+    """The oldest torch that a project supports: the lowest of its requirements, ``torch>=1.7`` or ``torch==1.8.1``;
+    None if the configuration names the version or no requirement has a bound."""
+    return _lowest("torch", config.root) if config.torch is None else None
+
+
+@lru_cache(maxsize=64)
+def _lowest(package: str, root: str) -> Version | None:
+    bound = re.compile(rf"(?m)(?:^|[\s\"'])-?\s*{package}\s*(?:==?=?|>=?|~=)\s*(\d[\w.+]*)")
+    texts = (_text(os.path.join(root, name)) for name in PIN_FILES)
+    return min((parse(version) for text in texts for version in bound.findall(text)), default=None)
+
+
 @lru_cache(maxsize=64)
 def _found(package: str, folders: tuple[str, ...], root: str) -> Version | None:
     return next(_versions(package, folders, root), None)

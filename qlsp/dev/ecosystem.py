@@ -2,8 +2,8 @@
 
 ``python -m qlsp.dev.ecosystem [PACKAGE==VERSION ...]`` checks wheels: pip downloads them into a cache folder, where
 they are unpacked. ``python -m qlsp.dev.ecosystem --checkouts FOLDER [NAME ...]`` checks the repositories
-below a folder. Files are read; nothing of them is imported or run, and no installed package is looked at: the version of
-torch is what the code base itself pins. ``--json FILE`` also writes the results for a comparison.
+below a folder. Files are read; nothing of them is imported or run, and no installed package is looked at: the version
+of torch is what the code base itself pins. ``--json FILE`` also writes the results for a comparison.
 """
 
 from __future__ import annotations

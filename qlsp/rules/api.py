@@ -68,7 +68,8 @@ class RuleContext:
     A fix has to be right in every context of the run: ``everywhere`` holds the facts of all of them, those of
     classes that no root reaches (``Workflow.NONE``) too. ``edits()`` begins the edits of one fix. ``script``
     is set in one context per file of its own, in which ``facts`` are empty. ``backend`` is the one that the
-    configuration names for fixes that add a qconfig, ``torch`` the version of torch that the project uses, if it says.
+    configuration names for fixes that add a qconfig, ``torch`` the version of torch that the project uses, ``oldest``
+    the oldest that its requirements allow, if they say.
     ``scripts`` are the events of every file of the run: a function of one file may also run in the events of another.
     """
 
@@ -78,6 +79,7 @@ class RuleContext:
     script: ScriptFacts | None = None
     backend: str | None = None
     torch: tuple[int, ...] | None = None
+    oldest: tuple[int, ...] | None = None
     scripts: tuple[ScriptFacts, ...] = ()
 
 

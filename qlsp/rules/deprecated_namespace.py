@@ -27,8 +27,8 @@ What comes next, by version of torch:
 The fix writes the new namespace. It is safe: both names stand for the same object.
 
 ## When it is silent
-Projects that say they use a torch before 1.13, code that asks for versions or catches `ImportError`, files that use a
-vendor's plugin, and statements with a name that does not exist at all (QL902).
+Projects that use a torch before 1.13 or whose requirements allow one (`torch>=1.7`), code that asks for versions or
+catches `ImportError`, files that use a vendor's plugin, and statements with a name that does not exist at all (QL902).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
     for uses in statements(ctx.script):
         if any(gone(use, ctx.torch) for use in uses):
             continue
-        old = next((use for use in uses if _old(use, ctx.torch)), None)
+        old = next((use for use in uses if _old(use, ctx.oldest or ctx.torch)), None)
         if old is not None and old.namespace is not None:
             message = Message.of("deprecated-namespace", old=old.name, new=old.namespace.new)
             yield Finding(anchor(old), message, subject=old.statement)

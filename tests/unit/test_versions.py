@@ -8,7 +8,7 @@ import pytest
 
 from qlsp.config import Config
 from qlsp.engine import check
-from qlsp.versions import parse, torch_version
+from qlsp.versions import oldest_torch, parse, torch_version
 
 OLD = "from torch.ao.quantization.quantize_pt2e import prepare_pt2e\n"
 
@@ -45,6 +45,28 @@ def test_a_file_pins_it(tmp_path: Path, name: str, text: str) -> None:
 def test_nothing_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / "requirements.txt").write_bytes(text.encode("latin-1"))
     assert torch_version(Config(root=str(tmp_path))) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "found"),
+    [
+        ('"torch>=1.7.0",\n', (1, 7, 0), 0),
+        ("torch>=1.7,<2.1\n", (1, 7), 0),
+        ("torch~=1.10\ntorch>=2.4\n", (1, 10), 0),
+        ("torch>=2.1\n", (2, 1), 1),
+        ("torch\n", None, 1),
+        ("torchvision>=0.9\npytorch-lightning>=1.2\n", None, 1),
+    ],
+)
+def test_an_old_namespace_is_no_matter_where_requirements_allow_a_torch_that_has_no_other(
+    tmp_path: Path, text: str, version: tuple[int, ...] | None, found: int
+) -> None:
+    (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
+    config = Config(root=str(tmp_path), environment="")
+    assert oldest_torch(config) == version
+    file = tmp_path / "stubs.py"
+    file.write_text("from torch.quantization import QuantStub\n", encoding="utf-8")
+    assert [d.code for d in check([str(file)], config).diagnostics] == ["QL901"] * found
 
 
 def test_the_configuration_comes_first_then_the_environment(tmp_path: Path) -> None:
