@@ -36,6 +36,7 @@ MAPPINGS = tuple(
 MAPPING = "qconfig_mapping"
 QCONFIG_CLASSES = ("torch.ao.quantization.QConfig", "torch.ao.quantization.QConfigDynamic")
 OBSERVER_BUILT = "an observer that is built"
+DEVICE = "torch.device"
 SWITCHES = {"disable_observer": StepKind.OBSERVERS_OFF, "enable_observer": StepKind.OBSERVERS_ON}
 ADDS = re.compile(r"\b(?:add_module|register_module)\(\s*(?:name\s*=\s*)?[^\"'\s]|\b_modules\b")
 """Text that gives a model a module under a name that is not written out."""
@@ -102,7 +103,7 @@ class Steps(Lifecycle):
         return result
 
     def library_call(self, name: str, arguments: Arguments, node: cst.Call, state: State) -> Value:
-        """See an observer that is built where a QConfig takes what builds one."""
+        """See an observer that is built where a QConfig takes what builds one; know a device by its text."""
         if name in QCONFIG_CLASSES:
             wrong = tuple(
                 parameter
@@ -111,6 +112,9 @@ class Steps(Lifecycle):
             )
             if wrong:
                 self._emit(ObserverInstance(self.span(node), dotted(node.func) or "QConfig", wrong))
+        text = arguments.get(0, "type") if name == DEVICE and self.facts is None else None
+        if isinstance(text, Const) and isinstance(text.value, str):
+            return Unknown("a device", (DEVICE, text.value))
         value = super().library_call(name, arguments, node, state)
         return Unknown(OBSERVER_BUILT) if name in self.backend.weights.factories else value
 
@@ -250,6 +254,8 @@ class Steps(Lifecycle):
     def _device(self, value: Value | None) -> StepKind | None:
         """The device that ``to`` moves a model to, as far as its text says."""
         text = str(value.value) if isinstance(value, Const) and isinstance(value.value, str) else None
+        if isinstance(value, Unknown) and value.symbol is not None and value.symbol[0] == DEVICE:
+            text = str(value.symbol[1])
         if text is None:
             return StepKind.DEVICE if value is not None and not isinstance(value, Symbol) else None
         return StepKind.CUDA if text.startswith("cuda") else StepKind.CPU if text.startswith("cpu") else StepKind.DEVICE

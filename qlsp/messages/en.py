@@ -821,4 +821,17 @@ MESSAGES: dict[str, str] = {
         " CPU only, which the wrapper refuses. Prepare and convert what is inside, and wrap it for training only."
     ),
     "dataparallel-converted-here": "converted here",
+    # convert-on-cuda
+    "convert-on-cuda": (
+        "{model} is on a GPU when `{call}` gets it, and only the CPU has the kernels that pack quantized weights: it"
+        " raises (`Could not run 'quantized::conv2d_prepack'`). Move it to the CPU first."
+    ),
+    "convert-then-cuda": (
+        "This model was converted, and only the CPU has kernels for its quantized layers: it raises when it runs on a"
+        " GPU."
+    ),
+    "cuda-moved-here": "moved to the GPU here",
+    "cuda-converted-here": "converted here",
+    "fix-to-cpu": "Move `{model}` to the CPU first",
+    "fix-to-cpu-reason": "what runs afterwards may give it data from the GPU",
 }
