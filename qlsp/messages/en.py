@@ -834,4 +834,11 @@ MESSAGES: dict[str, str] = {
     "cuda-converted-here": "converted here",
     "fix-to-cpu": "Move `{model}` to the CPU first",
     "fix-to-cpu-reason": "what runs afterwards may give it data from the GPU",
+    # root-leaf-quantized
+    "root-leaf": (
+        "{model} is a single `{kind}`, and convert replaces only what is inside of what it gets: after `{call}` it"
+        " stays in float, and nothing says so. Put it into a `QuantWrapper` or a model."
+    ),
+    "fix-wrap-leaf": "Put a `QuantWrapper` around `{model}`",
+    "fix-wrap-leaf-reason": "a checkpoint has other names then",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.ao.nn.quantized as nnq
 import torch.ao.quantization as tq
 from examples import example, rule_named
 from torch import nn
@@ -123,3 +124,12 @@ def test_the_factories_of_observers_build_modules() -> None:
             except (AssertionError, TypeError):
                 continue
         assert isinstance(built, nn.Module), name
+
+
+def test_a_bare_layer_is_not_quantized(tmp_path: Path) -> None:
+    rows = [torch.randn(4, 8) for _ in range(2)]
+    models = [page("root-leaf-quantized", each, tmp_path / each, "quantize", rows) for each in ("Bad", "Good")]
+    found = [sum(isinstance(m, (nnq.Linear, nnq.Quantize)) for m in model.modules()) for model in models]
+    assert found == [0, 2]
+    with quiet():
+        assert type(tq.quantize_dynamic(nn.LSTM(8, 8), {nn.LSTM})) is nn.LSTM
