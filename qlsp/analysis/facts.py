@@ -493,6 +493,7 @@ class LifecycleCall:
     gets, and where they stand; ``unexpected`` are keywords that the function does not have, if nothing around says
     that the code is made for several versions. ``bound`` is the name that the statement gives to the
     result; ``original`` and ``result`` are the objects that the call gets and gives back, which differ where it copies.
+    ``asked`` are the classes that ``quantize_dynamic`` is asked for, with its default mapping.
     """
 
     span: SpanId
@@ -515,6 +516,7 @@ class LifecycleCall:
     tracing: Tracing | None = None
     given: tuple[QconfigKind, SpanId] | None = None
     unexpected: tuple[tuple[str, SpanId], ...] = ()
+    asked: frozenset[str] = frozenset()
     bound: str = ""
     original: int | None = None
     result: int | None = None

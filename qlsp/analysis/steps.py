@@ -26,7 +26,19 @@ from qlsp.analysis.program import ClassModel
 from qlsp.backends.spec import LifecycleRow
 from qlsp.syntax.names import dotted
 from qlsp.values.state import DictObject, Instance, ListObject, State
-from qlsp.values.value import NONE, Bound, Const, FunctionValue, Ref, SpanId, Symbol, Unknown, Value, options_of
+from qlsp.values.value import (
+    NONE,
+    Bound,
+    Const,
+    FunctionValue,
+    Ref,
+    SpanId,
+    Symbol,
+    TupleValue,
+    Unknown,
+    Value,
+    options_of,
+)
 from qlsp.values.workflow import Mode
 
 MAPPINGS = tuple(
@@ -34,6 +46,7 @@ MAPPINGS = tuple(
     for name in ("QConfigMapping", "get_default_qconfig_mapping", "get_default_qat_qconfig_mapping")
 )
 MAPPING = "qconfig_mapping"
+SPEC = "qconfig_spec"
 QCONFIG_CLASSES = ("torch.ao.quantization.QConfig", "torch.ao.quantization.QConfigDynamic")
 OBSERVER_BUILT = "an observer that is built"
 DEVICE = "torch.device"
@@ -95,6 +108,7 @@ class Steps(Lifecycle):
                 contents=contents,
                 given=self._given(row, arguments, node, state),
                 unexpected=self._unexpected(row, arguments, node),
+                asked=self._asked(row, arguments, node, state),
                 bound=self._bound(node),
                 original=original,
                 result=made,
@@ -137,6 +151,19 @@ class Steps(Lifecycle):
         named = [each for each in node.args if each.keyword is not None and each.keyword.value == MAPPING]
         place = named[0].value if named else node.args[1].value if len(node.args) > 1 else node
         return (kinds.pop() if len(kinds) == 1 else QconfigKind.UNKNOWN, self.span(place))
+
+    def _asked(self, row: LifecycleRow, arguments: Arguments, node: cst.Call, state: State) -> frozenset[str]:
+        """The library classes in a set, or as keys of a dict that is written out."""
+        spec = arguments.get(1, SPEC) if SPEC in row.params else None
+        if spec is None or arguments.open or arguments.get(row.params.index("mapping"), "mapping") is not None:
+            return frozenset()
+        named = [each for each in node.args if each.keyword is not None and each.keyword.value == SPEC]
+        shown = named[0].value if named else node.args[1].value
+        items = self.items(spec, state) if isinstance(spec, (Ref, TupleValue)) else None
+        values = list(items or ())
+        if isinstance(shown, cst.Dict):
+            values = [self.eval(each.key, state) for each in shown.elements if isinstance(each, cst.DictElement)]
+        return frozenset(value.name for value in values if isinstance(value, Symbol))
 
     def _unexpected(
         self, row: LifecycleRow, arguments: Arguments, node: cst.Call

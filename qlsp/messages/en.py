@@ -841,4 +841,9 @@ MESSAGES: dict[str, str] = {
     ),
     "fix-wrap-leaf": "Put a `QuantWrapper` around `{model}`",
     "fix-wrap-leaf-reason": "a checkpoint has other names then",
+    # dynamic-unsupported
+    "dynamic-unsupported": (
+        "`{call}` has no dynamic twin for {classes} and leaves them in float without a word: it replaces Linear, LSTM,"
+        " GRU and their cells. Convolutions need static quantization."
+    ),
 }

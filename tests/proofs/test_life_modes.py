@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.nn.quantized as nnq
+import torch.ao.nn.quantized.dynamic as nnqd
 import torch.ao.quantization as tq
 from examples import example, rule_named
 from torch import nn
@@ -17,6 +18,7 @@ from under_torch import loaded, quiet
 
 from qlsp.backends.torch_lifecycle import LIFECYCLE
 from qlsp.backends.torch_qconfigs import WEIGHTS
+from qlsp.rules.dynamic_unsupported import IGNORED
 from qlsp.values.workflow import Workflow
 
 BATCHES = [torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
@@ -133,3 +135,10 @@ def test_a_bare_layer_is_not_quantized(tmp_path: Path) -> None:
     assert found == [0, 2]
     with quiet():
         assert type(tq.quantize_dynamic(nn.LSTM(8, 8), {nn.LSTM})) is nn.LSTM
+
+
+def test_dynamic_quantization_leaves_types_without_a_twin(tmp_path: Path) -> None:
+    assert not IGNORED & {f"torch.nn.{cls.__name__}" for cls in tq.get_default_dynamic_quant_module_mappings()}
+    models = [page("dynamic-unsupported", each, tmp_path / each, "build") for each in ("Bad", "Good")]
+    assert [sum(isinstance(m, nnqd.Linear) for m in model) for model in models] == [1, 1]
+    assert all(type(model[0]) is nn.Conv1d for model in models)
