@@ -10,6 +10,7 @@ from qlsp.analysis.classes import decorator_kind
 from qlsp.analysis.machine import MAX_DEPTH, Argument, Arguments, Frame
 from qlsp.analysis.module_containers import ModuleContainers
 from qlsp.analysis.program import ClassModel, FunctionModel
+from qlsp.analysis.recursion import leads_nowhere
 from qlsp.syntax.names import dotted
 from qlsp.values.state import DictObject, Instance, ListObject, State, merge
 from qlsp.values.value import (
@@ -43,6 +44,7 @@ class Calls(ModuleContainers):
     sites: dict[SpanId, set[SpanId | None]]
     created: list[tuple[Ref, ClassValue | Symbol, SpanId | None]]
     _stack: list[SpanId]
+    _passed: dict[SpanId, tuple[Value, ...]]
 
     def call(self, function: Value, arguments: Arguments, node: cst.Call, state: State) -> Value:
         """Call a value."""
@@ -157,12 +159,19 @@ class Calls(ModuleContainers):
         self.frame = frame
         self.depth += 1
         self._stack.append(function.span)
+        outer = self._passed.get(function.span)
         try:
             inner = State({}, state.heap, state.guard)
             self._bind_parameters(model, receiver, arguments, inner)
-            frame.arguments = tuple(inner.names.values())
+            frame.arguments = self._passed[function.span] = tuple(inner.names.values())
+            if outer is not None and leads_nowhere(outer, frame.arguments, lambda ref: self.load(inner, ref)):
+                return Unknown("a recursion that is not followed")
             value = self._run_body(model, frame, inner, base, state)
         finally:
+            if outer is None:
+                self._passed.pop(function.span, None)
+            else:
+                self._passed[function.span] = outer
             self.frame, self.path = saved_frame, saved_path
             self.depth -= 1
             self._stack.pop()

@@ -75,6 +75,7 @@ class Interpreter(Traces):
         self._globals: dict[tuple[str, str], Value] = {}
         self._orders = {}
         self._stack: list[SpanId] = []
+        self._passed = {}
         self.running: dict[str, dict[str, Value]] = {}
         self.built, self.sites = {}, {}
         self.created = []

@@ -556,6 +556,9 @@ class Library(Wrappers):
         row = self.backend.functionals.get(name)
         self._functional_use(ref, base, name, row, arguments, node, state)
         if row is None:
+            functional = self.instance(state, ref)
+            if name in NAMED_LISTS and functional is not None:
+                return self._module_list(ref, functional, name, state)
             return Unknown(f"FloatFunctional has no method {name}")
         if self.conversion(ref) is False:
             row = replace(self.float_row(row), functionals=row.functionals)

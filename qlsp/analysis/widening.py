@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -57,7 +57,8 @@ class Widening:
             return self._list(old, new, key)
         if isinstance(old, DictObject) and isinstance(new, DictObject):
             entries = self._entries(dict(old.entries), dict(new.entries), key)
-            rest = new.rest if new.rest is not None else old.rest
+            rests = [each for each in (old.rest, new.rest) if each is not None]
+            rest = self._elements(rests, key) if len(set(rests)) > 1 else new.rest or old.rest
             return replace(new, entries=tuple(entries.items()), rest=rest)
         if isinstance(old, Instance) and isinstance(new, Instance):
             return replace(old, attributes=self._entries(old.attributes, new.attributes, key))
@@ -89,15 +90,19 @@ class Widening:
     def _list(self, old: ListObject, new: ListObject, key: Key) -> ListObject:
         if old.items is not None and new.items is not None and len(old.items) == len(new.items):
             return ListObject(self._columns(old.items, new.items, key))
-        found: list[Value] = []
         values = [*(old.items or ()), *(new.items or ()), *(v for v in (old.element, new.element) if v is not None)]
+        return ListObject(None, self._elements(values, key))
+
+    def _elements(self, values: Sequence[Value], key: Key) -> Value | None:
+        """What stands for several elements of a list or dict."""
+        found: list[Value] = []
         for value in values:
             for _, option in options_of(value):
                 if isinstance(option, Tensor):
                     self._add_element(found, replace(option, number=self.number(("elements", key)), many=True))
                 else:
                     self._add(found, self._absorbed(option, found, key))
-        return ListObject(None, choice([(NO_GUARD, option) for option in found]) if found else None)
+        return choice([(NO_GUARD, option) for option in found]) if found else None
 
     def _columns(self, old: tuple[Value, ...], new: tuple[Value, ...], key: Key) -> tuple[Value, ...]:
         pairs = enumerate(zip(old, new, strict=True))

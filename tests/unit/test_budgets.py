@@ -83,7 +83,33 @@ ITERATED = [f"{'    ' * i}for a{i + 1} in {f'a{i}' if i else 'flag'}:" for i in 
 FILLED = ["out = []", *(f"{'    ' * i}for a{i} in flag:" for i in range(7)), "    " * 7 + "out.append([x])"]
 CONVOLUTIONS = [f"self.c{i} = nn.Conv2d(3, 3, 1)" for i in range(500)]
 
+WALK = """\
+def walk(model):
+    for name, child in model.named_children():
+        walk(child)
+        setattr(model, name, walk(child))
+    return prepare(model)
+
+
+"""
+
+KEPT = """\
+def replace(model):
+    for a, b in model.named_children():
+        kept = {}
+        for c, d in b.named_children():
+            kept[c] = nn.ReLU()
+            for e, f in d.named_children():
+                kept[e] = nn.ReLU6()
+        model._modules.update(kept)
+    return prepare(model)
+
+
+"""
+
 WHOLE = {
+    "a walk through an unknown model": (HEAD + WALK, 200),
+    "objects that loops in loops keep in a dict": (HEAD + KEPT, 200),
     "blocks that build themselves": (net(["x = self.b(x)"], ["self.b = Block(30)"], RECURSIVE), 5_000),
     "forty branches in a row": (net([f"if x.mean() > {i}: x = x[{i}:]" for i in range(40)]), 5_000),
     "forty flags": (
