@@ -15,7 +15,7 @@ from qlsp.analysis.name_uses import name_uses
 from qlsp.analysis.program import ClassModel, ModuleModel, definitions
 from qlsp.ops.spec import Role
 from qlsp.syntax.names import dotted
-from qlsp.syntax.parse import ChunkError, walk
+from qlsp.syntax.parse import ChunkError, Unit, walk
 from qlsp.values.state import Instance, State
 from qlsp.values.value import Choice, ClassValue, FunctionValue, Ref, SpanId, Symbol, Unknown, Value
 from qlsp.values.workflow import Mode, Stage, Workflow
@@ -117,8 +117,12 @@ def look(
     machine.script.names = name_uses(module, machine.backend.moved)
     matters = _matters(machine, module, leads)
     functions, classes = _definitions(machine, module, matters)
+    running = matters
     if uses is not None:
         functions, classes = _using(machine, module, functions, classes, uses.get(module.path, ()))
+        running = _both(matters, _naming(machine, module, uses.get(module.path, ())))
+    if any(_acts(unit) and running(unit.text) for unit in module.syntax.units):
+        _keep(machine, machine.run_script(module), evidence)
     _entries(machine, module, functions, classes, matters, evidence)
     return View(machine, module, _models(machine, classes), evidence, settings or Settings(), uses)
 
@@ -131,9 +135,7 @@ def _using(
     names: Collection[str],
 ) -> tuple[list[FunctionValue], list[ClassValue]]:
     """The functions and classes of these names, and those with life-cycle calls."""
-    calls = machine.backend.lifecycle_calls
-    moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
-    words = (*LIFE_CALLS, *moving)
+    words = (*LIFE_CALLS, *_moving(machine, module))
 
     def counts(name: str, text: str) -> bool:
         return name in names or any(word in text for word in words)
@@ -323,9 +325,7 @@ def _entries(
     matters: Test,
     evidence: Evidence,
 ) -> None:
-    """Run the script, every function, and every class that is no model; keep the models they build."""
-    if any(unit.kind == "statement" and not is_import(unit) and matters(unit.text) for unit in module.syntax.units):
-        _keep(machine, machine.run_script(module), evidence)
+    """Run every function, and every class that is no model; keep the models they build."""
     for function in functions:
         _keep(machine, machine.run_function(function), evidence)
     for cls in classes:
@@ -339,11 +339,34 @@ def _entries(
 
 def _matters(machine: Interpreter, module: ModuleModel, leads: Collection[str]) -> Test:
     """A test of the text of a function: without it, it builds no model of interest and moves none through its life."""
-    calls = machine.backend.lifecycle_calls
-    moving = [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
-    names = "|".join(sorted(map(re.escape, {*leads, *moving})))
-    named, telling = re.compile(rf"\b(?:{names})\b" if names else r"(?!)"), machine.backend.telling
+    named, telling = _words([*leads, *_moving(machine, module)]), machine.backend.telling
     return lambda text: telling.search(text) is not None or named.search(text) is not None
+
+
+def _naming(machine: Interpreter, module: ModuleModel, names: Collection[str]) -> Test:
+    """A test of the text of a statement: it uses one of the names or a life-cycle call."""
+    named = _words([*names, *_moving(machine, module)])
+    return lambda text: named.search(text) is not None or any(word in text for word in LIFE_CALLS)
+
+
+def _both(first: Test, second: Test) -> Test:
+    return lambda text: first(text) and second(text)
+
+
+def _words(names: Collection[str]) -> re.Pattern[str]:
+    """A pattern for any of the names."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, set(names))))})\b" if names else r"(?!)")
+
+
+def _moving(machine: Interpreter, module: ModuleModel) -> list[str]:
+    """The names of a file that stand for life-cycle calls."""
+    calls = machine.backend.lifecycle_calls
+    return [name for name, target in module.imports.items() if machine.backend.canonical(target) in calls]
+
+
+def _acts(unit: Unit) -> bool:
+    """Is a chunk a statement that may do something? Imports and the names that a file offers do nothing."""
+    return unit.kind == "statement" and not is_import(unit) and not unit.text.lstrip().startswith("__all__")
 
 
 def _life_words(machine: Interpreter, module: ModuleModel) -> tuple[str, ...]:
