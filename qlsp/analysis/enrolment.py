@@ -55,7 +55,9 @@ class Enrolment(Namespaces):
             value = super().global_value(module, name)
         finally:
             self.resolving -= 1
-        if isinstance(value, Ref) and (module.path, name) not in self.filled and name not in module.imports:
+        running = name in self.running.get(module.path, ())  # the run itself fills it
+        first = not running and (module.path, name) not in self.filled and name not in module.imports
+        if isinstance(value, Ref) and first:
             self.filled.add((module.path, name))
             thing = self.static_heap.get(value.oid)
             if isinstance(thing, DictObject | ListObject) or self._is_plain(thing):

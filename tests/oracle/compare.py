@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from tests.oracle.program import Line
 from tests.oracle.truth import Cat, Label, Truth
 
 CAT_NAMES = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
 FLOAT = "float"
 
 Site = dict[str, Any]
-Position = tuple[int, int]
+Position = tuple[str, int, int]
+"""The file below the root of the program, empty for the one that holds `Net`; row and column."""
 Path = tuple[int, ...]
 Split = tuple[int | str, ...]
 """Inputs in order: `"float"`, the number of the first input with the same scale, or `"?"` if not known."""
@@ -39,6 +41,7 @@ class Verdict(Enum):
 class Unit:
     """One cat on one call path, judged."""
 
+    file: str
     row: int
     column: int
     path: tuple[int, ...]
@@ -50,11 +53,11 @@ class Unit:
 
 @dataclass
 class Comparison:
-    """The units of one file, scales that clash between cats, and rows of cats in the map that never ran."""
+    """The units of one file, scales that clash between cats, and lines of cats in the map that never ran."""
 
     units: list[Unit] = field(default_factory=list)
     clashes: list[str] = field(default_factory=list)
-    idle: list[int] = field(default_factory=list)
+    idle: list[Line] = field(default_factory=list)
 
     def counts(self) -> Counter[Verdict]:
         return Counter(unit.verdict for unit in self.units)
@@ -159,25 +162,25 @@ def compare(found: dict[str, Any], truth: Truth, root: str = "Net") -> Compariso
                 pairs.append((cats[0], sites[0]))
     result.clashes = clashes(pairs)
     if truth.failure is None:
-        result.idle = sorted(row for row, column in listed if (row, column) not in ran)
+        result.idle = sorted(place[:2] for place in listed if place not in ran)
     return result
 
 
 def sites_by_call(found: dict[str, Any], root: str) -> dict[Position, dict[Path, list[Site]]]:
-    """The cats of the map by row and column, then by call path."""
+    """The cats of the map by file, row and column, then by call path."""
     grouped: dict[Position, dict[Path, list[Site]]] = defaultdict(lambda: defaultdict(list))
     for each in found["roots"]:
         for site in each["sites"]:
             if each["name"] == root and is_cat(site):
-                grouped[site["row"], site["column"]][path_rows(site["call_path"])].append(site)
+                grouped[site["file"], site["row"], site["column"]][path_rows(site["call_path"])].append(site)
     return grouped
 
 
 def cats_by_call(truth: Truth) -> dict[Position, dict[Path, list[Cat]]]:
-    """The cats that ran by row and column, then by call path."""
+    """The cats that ran by file, row and column, then by call path."""
     grouped: dict[Position, dict[Path, list[Cat]]] = defaultdict(lambda: defaultdict(list))
     for cat in truth.cats:
-        grouped[cat.place.row, cat.place.column][tuple(step.row for step in cat.path)].append(cat)
+        grouped[cat.place.file, cat.place.row, cat.place.column][tuple(step.row for step in cat.path)].append(cat)
     return grouped
 
 
@@ -197,14 +200,14 @@ def _distinct(splits: Iterable[Split]) -> tuple[Split, ...]:
 
 def clashes(pairs: Iterable[tuple[Cat, Site]]) -> list[str]:
     """Scales that the map calls equal at different cats and torch does not."""
-    seen: dict[str, tuple[Label, int]] = {}
+    seen: dict[str, tuple[Label, Line]] = {}
     found = []
     for cat, site in pairs:
         for qparams, each in zip(cat.inputs, site["inputs"], strict=True):
             scale = each["scale"]
             if qparams is None or each["domain"] != "quantized" or scale is None:
                 continue
-            first = seen.setdefault(scale, (qparams, cat.place.row))
+            first = seen.setdefault(scale, (qparams, cat.place.line))
             if first[0] != qparams:
-                found.append(f"scale {scale!r} is {first[0]} in row {first[1]} and {qparams} in row {cat.place.row}")
+                found.append(f"scale {scale!r} is {first[0]} in {first[1]} and {qparams} in {cat.place.line}")
     return found

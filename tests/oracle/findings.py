@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.generate import Model
-from tests.oracle.grammar.core import Planted
+from tests.oracle.grammar.core import Line, Planted
 from tests.oracle.grammar.faults.plant import HARMLESS
 from tests.oracle.truth import Cat, Truth
 
@@ -20,11 +20,16 @@ CAT_RULE = "QL101"
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding: its rule, its row, and whether it predicts an exception."""
+    """One finding: its rule, its row, whether it predicts an exception, and its file below the root."""
 
     code: str
     row: int
     raises: bool = False
+    file: str = ""
+
+    @property
+    def line(self) -> Line:
+        return self.file, self.row
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Outcome:
 
     rule: str
     kind: str
-    rows: tuple[int, ...]
+    lines: tuple[Line, ...]
     raises: bool
     shown: bool
     found: bool
@@ -45,7 +50,7 @@ class Judgement:
 
     `wrong_raises`: an exception is predicted and the model runs. `beside`: one is predicted in a line where there
     is none, in a model with another mistake. `wrong_cats`: a cat is reported and torch does not warn of it;
-    `tolerated`: it does not, because the scales differ by less than it looks at; `missed_cats`: rows it warns of and
+    `tolerated`: it does not, because the scales differ by less than it looks at; `missed_cats`: lines it warns of and
     nothing reports.
     """
 
@@ -55,7 +60,7 @@ class Judgement:
     beside: list[Finding] = field(default_factory=list)
     wrong_cats: list[Finding] = field(default_factory=list)
     tolerated: list[Finding] = field(default_factory=list)
-    missed_cats: list[int] = field(default_factory=list)
+    missed_cats: list[Line] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
@@ -74,26 +79,26 @@ def _differ_a_little(cat: Cat) -> bool:
 
 def judge(model: Model, truth: Truth, findings: Sequence[Finding]) -> Judgement:
     """Hold the findings against what torch did."""
-    ran, warned = {cat.place.row for cat in truth.cats}, set(truth.warned_rows)
-    planted = [each for each in model.faults if each.rule != CAT_RULE or each.row in ran]
+    ran, warned = {cat.place.line for cat in truth.cats}, set(truth.warned)
+    planted = [each for each in model.faults if each.rule != CAT_RULE or each.line in ran]
     result = Judgement([_outcome(marks, truth, findings) for marks in _mistakes(planted)])
     predicted = [each for each in findings if each.raises]
     if truth.failure is None:
         result.wrong_raises = predicted
     else:
         raising = [each for each in result.outcomes if each.raises]
-        lines = {truth.failure.row, *(row for each in raising for row in each.rows)}
-        result.caught = any(each.found for each in raising) or any(each.row in lines for each in predicted)
+        lines = {truth.failure.line, *(line for each in raising for line in each.lines)}
+        result.caught = any(each.found for each in raising) or any(each.line in lines for each in predicted)
         rules = {each.rule for each in raising}
-        result.beside = [each for each in predicted if each.row not in lines and each.code not in rules]
-    reported = {each.row for each in findings if each.code == CAT_RULE}
-    others = {each.row for each in model.faults if each.rule != CAT_RULE}
-    silent = [each for each in findings if each.code == CAT_RULE and each.row in ran - warned]
-    near = {cat.place.row for cat in truth.cats if _differ_a_little(cat)}
-    result.wrong_cats = [each for each in silent if each.row not in near]
-    result.tolerated = [each for each in silent if each.row in near]
+        result.beside = [each for each in predicted if each.line not in lines and each.code not in rules]
+    reported = {each.line for each in findings if each.code == CAT_RULE}
+    others = {each.line for each in model.faults if each.rule != CAT_RULE}
+    silent = [each for each in findings if each.code == CAT_RULE and each.line in ran - warned]
+    near = {cat.place.line for cat in truth.cats if _differ_a_little(cat)}
+    result.wrong_cats = [each for each in silent if each.line not in near]
+    result.tolerated = [each for each in silent if each.line in near]
     if any(each.elsewhere and not each.raises for each in model.faults):  # cats reported where they are not called
-        warned &= {each.row for each in model.faults if each.rule == CAT_RULE}
+        warned &= {each.line for each in model.faults if each.rule == CAT_RULE}
     result.missed_cats = sorted(warned - reported - others)
     return result
 
@@ -106,29 +111,29 @@ def _mistakes(faults: Sequence[Planted]) -> list[list[Planted]]:
 
 
 def _outcome(marks: Sequence[Planted], truth: Truth, findings: Sequence[Finding]) -> Outcome:
-    first, rows = marks[0], tuple(each.row for each in marks)
-    found = any(each.code == first.rule and each.row in rows for each in findings)
-    return Outcome(first.rule, first.kind, rows, first.raises, _shown(first, set(rows), truth), found)
+    first, lines = marks[0], tuple(each.line for each in marks)
+    found = any(each.code == first.rule and each.line in lines for each in findings)
+    return Outcome(first.rule, first.kind, lines, first.raises, _shown(first, set(lines), truth), found)
 
 
-def _shown(planted: Planted, rows: set[int], truth: Truth) -> bool:
+def _shown(planted: Planted, lines: set[Line], truth: Truth) -> bool:
     """Whether torch did what the mistake leads to: raised, warned, or ran."""
     if planted.raises:
-        return truth.failure is not None and (planted.elsewhere or truth.failure.row in rows)
+        return truth.failure is not None and (planted.elsewhere or truth.failure.line in lines)
     match planted.rule:
         case "QL101":
-            return bool(rows & ({cat.place.row for cat in truth.cats if len(set(cat.inputs)) > 1}))
+            return bool(lines & ({cat.place.line for cat in truth.cats if len(set(cat.inputs)) > 1}))
         case "QL201":
-            return bool(rows & _shared_stub_rows(truth))
+            return bool(lines & _shared_stub_lines(truth))
         case _:
             return truth.failure is None
 
 
-def _shared_stub_rows(truth: Truth) -> set[int]:
-    """Rows where a stub is called on a tensor that is not the first one it saw."""
+def _shared_stub_lines(truth: Truth) -> set[Line]:
+    """Lines where a stub is called on a tensor that is not the first one it saw."""
     first: dict[str, int] = {}
-    rows = set()
+    lines = set()
     for call in truth.stubs:
         if first.setdefault(call.stub, call.storage) != call.storage:
-            rows.add(call.place.row)
-    return rows
+            lines.add(call.place.line)
+    return lines

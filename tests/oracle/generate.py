@@ -1,30 +1,49 @@
-"""Seeded source text of eager-mode models, one importable file each.
+"""Seeded source text of eager-mode models, each a program of one file or several.
 
-`generate(seed)` writes one file; a `Coverage` shared between calls steers it to the pieces that came up
+`generate(seed)` writes one; a `Coverage` shared between calls steers it to the pieces that came up
 least. The pieces live in `tests.oracle.grammar`, in tables from their name to the function that writes them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
-from tests.oracle.grammar import blocks, conditions, containers, joins, names, nets, operators, statements
+from tests.oracle.grammar import (
+    blocks,
+    conditions,
+    containers,
+    factories,
+    joins,
+    layout,
+    names,
+    nets,
+    operators,
+    registries,
+    statements,
+)
 from tests.oracle.grammar.core import Coverage, NotHere, Planted, Shape, SourceFile
 from tests.oracle.grammar.faults import plant
 
 FAULT_SHARE, HARMLESS_SHARE = 0.5, 0.15
 """How many models hold a planted mistake, and what only looks like one."""
+FILLED_BY = (factories, registries)
+"""Modules whose import fills the tables of statements."""
 ENGINES = ("x86", "x86", "qnnpack")
-SIZE, FAULTY_SIZE = (15, 21), (6, 10)
+SIZE, FAULTY_SIZE = (17, 22), (6, 10)
 """How many pieces a body has; one that will be fixed and run again is short."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """One generated file and what is known about it."""
+    """One generated program and what is known about it.
+
+    `text` is the file that holds `Net`. Of a program of several files `main` is its path below the root, and `others`
+    are the other files by theirs.
+    """
 
     seed: str
     text: str
@@ -34,6 +53,20 @@ class Model:
     faults: tuple[Planted, ...]
     used: Counter[str]
     entry: str = ""
+    main: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Path, name: str) -> tuple[Path, Path | None]:
+        """Write the files; returns the one that holds `Net`, and the root of a program of several files."""
+        if not self.main:
+            path = folder / f"{name}.py"
+            path.write_text(self.text, encoding="utf-8")
+            return path, None
+        for file, text in {self.main: self.text, **self.others}.items():
+            path = folder / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return folder / name / self.main, folder / name
 
     @property
     def raises(self) -> bool:
@@ -56,34 +89,43 @@ def keys() -> list[str]:
         *nets.CLOSINGS,
         *nets.SCRIPTS,
         *names.KEYS,
+        layout.ALONE,
+        *layout.LAYOUTS,
+        *layout.WAYS,
     ]
 
 
 def mistake_keys() -> list[str]:
-    """The coverage keys of the rules with a planted mistake, and of the places it stands in."""
-    return [*(f"rule: {rule}" for rule in rules()), *plant.PLACES]
+    """The coverage keys of the planted mistakes and their places, and of what only a long run reaches often enough."""
+    return [*(f"rule: {rule}" for rule in rules()), *plant.PLACES, layout.ELSEWHERE, layout.EFFECT]
 
 
-def generate(seed: int | str, coverage: Coverage | None = None, only: Sequence[str] = ()) -> Model:
-    """The model of `seed`; with `coverage`, what it uses is added there. `only` are the rules to plant mistakes of."""
+def generate(
+    seed: int | str, coverage: Coverage | None = None, only: Sequence[str] = (), *, whole: bool = False
+) -> Model:
+    """The model of `seed`; with `coverage`, what it uses is added there.
+
+    `only` are the rules to plant mistakes of; `whole` asks for a program in one file.
+    """
     coverage = coverage or Coverage()
     rng = Random(str(seed))
     while True:
         try:
-            model = _generate(str(seed), rng, coverage, only)
+            model = _generate(str(seed), rng, coverage, only, whole)
         except NotHere:
             continue
         coverage.add(model.used)
         return model
 
 
-def _generate(seed: str, rng: Random, coverage: Coverage, only: Sequence[str]) -> Model:
+def _generate(seed: str, rng: Random, coverage: Coverage, only: Sequence[str], whole: bool) -> Model:
     file = SourceFile(rng, coverage, engine=rng.choice(ENGINES))
     chosen = _fault(file, only)
     net = nets.write_net(file, rng.randint(*(FAULTY_SIZE if chosen else SIZE)), chosen)
-    text, faults = file.render()
+    made = layout.render(file, whole=whole)
     entry = "deploy" if net.life else ""
-    return Model(seed, text, file.engine, tuple(net.shapes), net.call, tuple(faults), file.used, entry)
+    shapes, faults = tuple(net.shapes), tuple(made.faults)
+    return Model(seed, made.text, file.engine, shapes, net.call, faults, file.used, entry, made.main, made.others)
 
 
 def rules() -> list[str]:

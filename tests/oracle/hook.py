@@ -21,36 +21,55 @@ class InspectError(Exception):
     """The analyzer gave no map; the text is what it said."""
 
 
-def inspect_file(path: Path, *, in_process: bool = True) -> dict[str, Any]:
-    """The `inspect` map of one file."""
-    paths = [str(path.resolve())]
-    return _parsed(_call(paths) if in_process else _spawn(paths))
+def inspect_file(path: Path, root: Path | None = None, *, in_process: bool = True) -> dict[str, Any]:
+    """The `inspect` map of one file, or with `root` of a program: all files there, `path` the one that holds `Net`."""
+    paths = _paths(path, root)
+    return _placed(_parsed(_call(paths) if in_process else _spawn(paths)), path, root)
 
 
-def inspect_files(paths: Sequence[Path], *, in_process: bool = True) -> list[dict[str, Any]]:
-    """The `inspect` map of each file; out of process, one process serves them all."""
-    if in_process:
-        return [inspect_file(path) for path in paths]
-    names = {str(path.resolve()): index for index, path in enumerate(paths)}
-    whole = _parsed(_spawn(list(names)))
-    maps: list[dict[str, Any]] = [{"roots": []} for _ in paths]
-    for root in whole["roots"]:
-        maps[names[root["filename"]]]["roots"].append(root)
-    return maps
+def inspect_files(programs: Sequence[tuple[Path, Path | None]]) -> list[dict[str, Any]]:
+    """The `inspect` map of each program, asked of one process that serves them all."""
+    files = {name: index for index, program in enumerate(programs) for name in _paths(*program)}
+    whole = _parsed(_spawn(list(files)))
+    maps: list[dict[str, Any]] = [{"roots": []} for _ in programs]
+    for found in whole["roots"]:
+        maps[files[found["filename"]]]["roots"].append(found)
+    return [_placed(each, *program) for each, program in zip(maps, programs, strict=True)]
 
 
-def check_file(path: Path) -> list[Finding]:
-    """The findings on one file, asked in this process."""
+def check_file(path: Path, root: Path | None = None) -> list[Finding]:
+    """The findings on one file or program, asked in this process."""
     from qlsp.config import Config
     from qlsp.diagnostics import Predicts
     from qlsp.engine import check
     from qlsp.text import LineIndex
 
-    result = check([str(path)], Config())
+    result = check(_paths(path, root), Config())
     found = []
     for each in result.diagnostics:
         row, _ = LineIndex(result.sources[each.place.path].text).position(each.place.span.start)
-        found.append(Finding(each.code, row, each.predicts is Predicts.RAISES))
+        file = _file(each.place.path, path, root)
+        found.append(Finding(each.code, row, each.predicts is Predicts.RAISES, file))
+    return found
+
+
+def _paths(path: Path, root: Path | None) -> list[str]:
+    if root is None:
+        return [str(path.resolve())]
+    return sorted(str(each.resolve()) for each in root.rglob("*.py"))
+
+
+def _file(filename: str, path: Path, root: Path | None) -> str:
+    """How a place names the file: empty for `path`, else its path below the root."""
+    found = Path(filename).resolve()
+    return "" if root is None or found == path.resolve() else found.relative_to(root.resolve()).as_posix()
+
+
+def _placed(found: dict[str, Any], path: Path, root: Path | None) -> dict[str, Any]:
+    """The map with the `file` of each site."""
+    for each in found["roots"]:
+        for site in each["sites"]:
+            site["file"] = _file(site["filename"], path, root)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the fixes are worth on generated models with mistakes in them.
+"""What the fixes are worth on generated models of one file with mistakes in them.
 
 python -m tests.oracle.prove --models 600 --seed 1 [--rules QL401,QL402] [--keep-failures DIR]
 
@@ -30,8 +30,9 @@ from qlsp.fixing import Fixed, fix_texts
 from tests.fixes.contract import COSTS, STILL_RAISES, fixed_texts, float_problems, offered
 from tests.oracle.generate import Model, generate
 from tests.oracle.grammar.core import Coverage
+from tests.oracle.program import Program
 from tests.oracle.run import observe_text
-from tests.oracle.truth import Truth, inputs, load, sqnr
+from tests.oracle.truth import Truth, inputs, sqnr
 
 NAME, FLOAT = "net.py", "float model: "
 WORST_LOSS = 3.0
@@ -186,7 +187,7 @@ def _built(text: str, path: Path) -> nn.Module:
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        net: nn.Module = load(text, str(path)).Net()
+        net: nn.Module = Program(text, str(path)).load().Net()
     return net
 
 
@@ -216,7 +217,7 @@ def run(count: int, seed: int, folder: Path, only: Sequence[str] = ()) -> Report
     report, coverage, start = Report(), Coverage(), time.perf_counter()
     number = 0
     while report.models < count:
-        model = generate(f"fix:{seed}:{number}", coverage, only)
+        model = generate(f"fix:{seed}:{number}", coverage, only, whole=True)
         number += 1
         if not model.faults:
             continue

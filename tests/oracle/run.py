@@ -21,9 +21,10 @@ from tests.oracle.findings import CAT_RULE, Finding, Judgement, Outcome, judge
 from tests.oracle.generate import Model, generate, keys, mistake_keys
 from tests.oracle.grammar.core import Coverage
 from tests.oracle.hook import InspectError, check_file, inspect_file, inspect_files, known_rules
+from tests.oracle.program import Line
 from tests.oracle.truth import Truth, observe
 
-Inspect = Callable[[Path], dict[str, Any]]
+Inspect = Callable[[Path, Path | None], dict[str, Any]]
 
 NEEDED_AGREEMENT = 0.99
 NEEDED_CAUGHT = 0.97
@@ -41,10 +42,27 @@ class Case:
     model: Model
     path: Path
     truth: Truth
+    root: Path | None = None
     comparison: Comparison = field(default_factory=Comparison)
     findings: list[Finding] = field(default_factory=list)
     judgement: Judgement = field(default_factory=Judgement)
     error: str = ""
+
+    @property
+    def name(self) -> str:
+        """How the program is called in the folder of the run."""
+        return self.path.name if self.root is None else self.root.name
+
+    def source(self, line: Line) -> str:
+        """The text of a line."""
+        file, row = line
+        text = self.model.others[file] if file else self.model.text
+        return text.split("\n")[row - 1].strip()
+
+    def at(self, line: Line) -> str:
+        """A line, for a reader."""
+        file, row = line
+        return f"{self.name}{'/' * bool(file)}{file}:{row}"
 
 
 @dataclass
@@ -135,6 +153,8 @@ def observe_text(model: Model, text: str, path: Path, seed: int = 0, gain: float
         gain=gain,
         entry=model.entry,
         batches=batches,
+        main=model.main,
+        others=model.others,
     )
 
 
@@ -153,30 +173,31 @@ def run(count: int, seed: int, folder: Path, inspect: Inspect | None = None, onl
     report = Report([], Coverage(), defaultdict(float))
     try:
         for model in models(count, seed, report.coverage, only):
-            path = folder / f"model_{len(report.cases):04}.py"
-            path.write_text(model.text, encoding="utf-8")
-            report.cases.append(_judged(model, path, inspect, report.seconds))
+            path, root = model.write(folder, f"model_{len(report.cases):04}")
+            report.cases.append(_judged(model, path, root, inspect, report.seconds))
     except KeyboardInterrupt:
         print(f"interrupted after {len(report.cases)} models")
     if inspect is None:
-        maps = inspect_files([case.path for case in report.cases], in_process=False)
+        maps = inspect_files([(case.path, case.root) for case in report.cases])
         for case, found in zip(report.cases, maps, strict=True):
             _compare(case, found)
     return report
 
 
-def _judged(model: Model, path: Path, inspect: Inspect | None, seconds: defaultdict[str, float]) -> Case:
+def _judged(
+    model: Model, path: Path, root: Path | None, inspect: Inspect | None, seconds: defaultdict[str, float]
+) -> Case:
     """Everything about one model."""
     with _timed(seconds, "torch"):
-        case = Case(model, path, observe_model(model, path))
+        case = Case(model, path, observe_model(model, path), root)
     if inspect is not None:
         with _timed(seconds, "inspect"):
             try:
-                _compare(case, inspect(path))
+                _compare(case, inspect(path, root))
             except InspectError as error:
                 case.error = str(error)
     with _timed(seconds, "check"):
-        case.findings = check_file(path)
+        case.findings = check_file(path, root)
         case.judgement = judge(model, case.truth, case.findings)
         if case.judgement.wrong_cats:
             case.judgement = judge(model, _warned_somehow(case), case.findings)
@@ -199,8 +220,8 @@ def _compare(case: Case, found: dict[str, Any]) -> None:
 def _warned_somehow(case: Case) -> Truth:
     """The truth of `case` with what torch warns of, and what differs, under other weights and ranges too."""
     others = [observe_model(case.model, case.path, seed, gain) for seed, gain in RECHECKS]
-    rows = [row for each in (case.truth, *others) for row in each.warned_rows]
-    return replace(by_construction(case), warned_rows=rows)
+    lines = [line for each in (case.truth, *others) for line in each.warned]
+    return replace(by_construction(case), warned=lines)
 
 
 def by_construction(case: Case) -> Truth:
@@ -240,17 +261,17 @@ def _show_disagreements(report: Report, limit: int) -> None:
     lines = []
     for case in report.cases:
         if case.error:
-            lines.append(f"{case.path.name}: {case.error}")
+            lines.append(f"{case.name}: {case.error}")
         if case.comparison.idle:
-            lines.append(f"{case.path.name}: cats that never run, rows {case.comparison.idle}")
+            lines.append(f"{case.name}: cats that never run, {case.comparison.idle}")
         for text in case.comparison.clashes:
-            lines.append(f"{case.path.name}: {text}")
+            lines.append(f"{case.name}: {text}")
         for unit in case.comparison.units:
             if unit.verdict is not Verdict.EQUAL:
-                source = case.model.text.split("\n")[unit.row - 1].strip()
+                line = unit.file, unit.row
                 lines.append(
-                    f"{case.path.name}:{unit.row}:{unit.column} {unit.verdict.value} via {list(unit.path)} "
-                    f"torch {list(unit.torch)} qlsp {list(unit.qlsp)} {unit.note}\n      {source}"
+                    f"{case.at(line)}:{unit.column} {unit.verdict.value} via {list(unit.path)} "
+                    f"torch {list(unit.torch)} qlsp {list(unit.qlsp)} {unit.note}\n      {case.source(line)}"
                 )
     _print_some(lines, limit)
 
@@ -266,19 +287,18 @@ def _show_findings(report: Report, limit: int) -> None:
     tolerated = sum(len(case.judgement.tolerated) for case in report.cases)
     print(f"  scales apart by less than it looks at {tolerated}")
     print(f"  cats torch warns of without {CAT_RULE}    {sum(len(c.judgement.missed_cats) for c in report.cases)}")
-    lines = [_line(case, finding.row, f"{kind} {finding.code}") for case, kind, finding in report.wrong()]
+    lines = [_line(case, finding.line, f"{kind} {finding.code}") for case, kind, finding in report.wrong()]
     for case in report.uncaught():
         kinds_planted = ", ".join(each.kind for each in case.judgement.outcomes if each.raises)
         failure = case.truth.failure
         assert failure is not None
-        lines.append(_line(case, failure.row or 1, f"uncaught {kinds_planted}: {failure.message[:90]}"))
-    lines += [_line(case, row, "missed cat") for case in report.cases for row in case.judgement.missed_cats]
+        lines.append(_line(case, (failure.file, failure.row or 1), f"uncaught {kinds_planted}: {failure.message[:90]}"))
+    lines += [_line(case, line, "missed cat") for case in report.cases for line in case.judgement.missed_cats]
     _print_some(lines, limit)
 
 
-def _line(case: Case, row: int, text: str) -> str:
-    source = case.model.text.split("\n")[row - 1].strip()
-    return f"{case.path.name}:{row} {text}\n      {source}"
+def _line(case: Case, line: Line, text: str) -> str:
+    return f"{case.at(line)} {text}\n      {case.source(line)}"
 
 
 def _print_some(lines: Sequence[str], limit: int) -> None:
@@ -323,7 +343,7 @@ def _keep_failures(report: Report, folder: Path) -> None:
         wrong = not judged.sound or judged.caught is False or judged.missed_cats
         wrong = wrong or not all(each.found for each in judged.outcomes)
         if case.error or case.comparison.clashes or counts.total() != counts[Verdict.EQUAL] or wrong:
-            (folder / case.path.name).write_text(case.model.text, encoding="utf-8")
+            case.model.write(folder, case.name.removesuffix(".py"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,7 +20,7 @@ from torch.ao.quantization.observer import HistogramObserver
 
 from tests.oracle.findings import judge
 from tests.oracle.generate import Model, generate, keys, mistake_keys
-from tests.oracle.grammar import nets, operators
+from tests.oracle.grammar import layout, nets, operators
 from tests.oracle.grammar.core import ClassText, Coverage, Net, NotHere, Planted, Scope, SourceFile, Tensor
 from tests.oracle.grammar.faults.plant import FAULTS, HARMLESS, PLACES, Fault, Spot
 from tests.oracle.grammar.operators import ROWS, Row
@@ -63,7 +63,14 @@ def test_files_are_complete_modules(observed: list[Observed]) -> None:
     for each in observed:
         classes = {node.name for node in ast.parse(each.model.text).body if isinstance(node, ast.ClassDef)}
         assert "Net" in classes
-        assert each.model.text.isprintable() or "\n" in each.model.text
+        for text in (each.model.text, *each.model.others.values()):
+            assert ast.parse(text)
+
+
+def test_some_programs_have_several_files(observed: list[Observed]) -> None:
+    spread = [each for each in observed if each.model.main]
+    assert len(spread) >= MODELS // 4
+    assert any(cat.place.file for each in spread for cat in each.truth.cats)
 
 
 def test_every_model_runs_but_for_its_planted_mistake(observed: list[Observed]) -> None:
@@ -72,7 +79,7 @@ def test_every_model_runs_but_for_its_planted_mistake(observed: list[Observed]) 
         raising = [fault for fault in each.model.faults if fault.raises]
         assert (failure is None) == (not raising), (each.model.seed, failure)
         if failure is not None:
-            assert any(fault.elsewhere or fault.row == failure.row for fault in raising), failure
+            assert any(fault.elsewhere or fault.line == failure.line for fault in raising), failure
 
 
 def test_planted_cats_show(observed: list[Observed]) -> None:
@@ -154,7 +161,8 @@ def _smallest(fault: Fault, place: str) -> tuple[str, list[Planted], Net] | None
     except NotHere:
         return None
     nets.finish(net, [made or net.scope.pool[0]], everything=True)
-    return (*file.render(), net)
+    made = layout.render(file, whole=True)
+    return made.text, made.faults, net
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
@@ -230,7 +238,7 @@ def test_calls_are_found_at_their_expression() -> None:
     same, mixed = truth.cats[0].inputs, truth.cats[1].inputs
     assert same[0] == same[1]
     assert mixed[0] != mixed[1]
-    assert one_line in truth.warned_rows
+    assert ("", one_line) in truth.warned
     assert [(stub.stub, stub.on_quantized) for stub in truth.stubs] == [("quant", False), ("other", False)]
 
 

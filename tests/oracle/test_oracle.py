@@ -28,12 +28,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_every_file_gets_a_map(report: Report) -> None:
-    assert [(case.path.name, case.error) for case in report.errors()] == []
+    assert [(case.name, case.error) for case in report.errors()] == []
 
 
 def test_no_scale_is_called_the_same_that_torch_tells_apart(report: Report) -> None:
-    assert [f"{case.path.name}:{unit.row}:{unit.column}" for case, unit in report.wrong_same()] == []
-    assert [f"{case.path.name}: {text}" for case, text in report.clashes()] == []
+    assert [f"{case.at((unit.file, unit.row))}" for case, unit in report.wrong_same()] == []
+    assert [f"{case.name}: {text}" for case, text in report.clashes()] == []
 
 
 def test_cats_agree(report: Report) -> None:
@@ -46,15 +46,15 @@ def test_every_key_is_covered(report: Report) -> None:
 
 
 def test_every_planted_mistake_shows(report: Report) -> None:
-    assert [(case.path.name, outcome) for case, outcome in report.outcomes() if not outcome.shown] == []
+    assert [(case.name, outcome) for case, outcome in report.outcomes() if not outcome.shown] == []
 
 
 def test_no_finding_is_contradicted(report: Report) -> None:
-    assert [(case.path.name, kind, finding) for case, kind, finding in report.wrong()] == []
+    assert [(case.name, kind, finding) for case, kind, finding in report.wrong()] == []
 
 
 def test_exceptions_are_predicted(report: Report) -> None:
-    assert report.caught() >= NEEDED_CAUGHT, [case.path.name for case in report.uncaught()]
+    assert report.caught() >= NEEDED_CAUGHT, [case.name for case in report.uncaught()]
 
 
 # -- the comparison itself ----------------------------------------------------------------------------------
@@ -84,8 +84,9 @@ def test_judge(torch: Any, qlsp: Any, verdict: Verdict) -> None:
     assert judge(torch, qlsp) is verdict
 
 
-def _site(row: int, path: list[str], *inputs: tuple[str, str | None]) -> dict[str, Any]:
+def _site(row: int, path: list[str], *inputs: tuple[str, str | None], file: str = "") -> dict[str, Any]:
     return {
+        "file": file,
         "op": "cat",
         "spelling": "torch.cat",
         "row": row,
@@ -99,9 +100,9 @@ def _map(*sites: dict[str, Any]) -> dict[str, Any]:
     return {"roots": [{"name": "Net", "sites": list(sites)}]}
 
 
-def _cat(row: int, path: tuple[int, ...], *inputs: tuple[float, int] | None) -> Cat:
+def _cat(row: int, path: tuple[int, ...], *inputs: tuple[float, int] | None, file: str = "") -> Cat:
     steps = tuple(Step("Net.forward", step) for step in path)
-    return Cat(Place(row, 5, row, 20), steps, "torch.cat", inputs)
+    return Cat(Place(row, 5, row, 20, file), steps, "torch.cat", inputs)
 
 
 A, B = (0.1, 3), (0.2, 5)
@@ -116,6 +117,14 @@ def test_sites_are_matched_by_their_call_path() -> None:
     assert [unit.verdict for unit in compare(found, truth).units] == [Verdict.EQUAL, Verdict.EQUAL]
 
 
+def test_sites_are_matched_by_their_file() -> None:
+    same, apart = [("quantized", "a"), ("quantized", "a")], [("quantized", "a"), ("quantized", "b")]
+    found = _map(_site(3, [], *same), _site(3, [], *apart, file="lib/parts.py"))
+    truth = Truth([_cat(3, (), A, B, file="lib/parts.py"), _cat(3, (), A, A)])
+    assert [unit.verdict for unit in compare(found, truth).units] == [Verdict.EQUAL, Verdict.EQUAL]
+    assert compare(found, Truth([_cat(3, (), A, A)])).idle == [("lib/parts.py", 3)]
+
+
 def test_scales_are_held_against_each_other_across_cats() -> None:
     same = ("quantized", "a"), ("quantized", "a")
     found = _map(_site(3, [], *same), _site(4, [], *same))
@@ -125,7 +134,7 @@ def test_scales_are_held_against_each_other_across_cats() -> None:
 
 def test_cats_that_never_run_are_noticed() -> None:
     found = _map(_site(3, [], ("quantized", "a")), _site(9, [], ("quantized", "a")))
-    assert compare(found, Truth([_cat(3, (), A)])).idle == [9]
+    assert compare(found, Truth([_cat(3, (), A)])).idle == [("", 9)]
 
 
 def test_float_inputs_must_be_float() -> None:

@@ -1,22 +1,21 @@
 """What torch does with a generated file: the cats of the converted model, input by input.
 
-`observe(text, filename)` imports the text, builds `Net()`, gives it random weights, and runs prepare, calibration,
-convert and one forward pass, or the function of the file that does so. Every call of the cat family in that pass is
-recorded at the row and column of its call expression, with the calls that led to it and the scale and zero point of
-each input.
+`observe(text, filename)` imports the text, and the other files of the program, builds `Net()`, gives it random weights,
+and runs prepare, calibration, convert and one forward pass, or the function of the file that does so. Every call of the
+cat family in that pass is recorded at the file, row and column of its call expression, with the calls that led to it
+and the scale and zero point of each input.
 """
 
 from __future__ import annotations
 
-import ast
 import copy
 import math
 import sys
-import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,13 @@ from torch.ao.nn import quantized as nnq
 from torch.ao.quantization.observer import HistogramObserver
 from torch.overrides import TorchFunctionMode
 
+from tests.oracle.program import NO_FILES, Line, Place, Positions, Program, Step
+
 CAT_WARNING = "All inputs of this cat operator must share the same quantization parameters"
 CATS: dict[Any, str] = {
     getattr(torch, name): f"torch.{name}"
     for name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
 }
-COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 RANGES = (1.0, 2.4, 0.45)
 CALIBRATION = 2
 
@@ -40,24 +40,6 @@ Shape = tuple[int, ...]
 QParams = tuple[float, int]
 Label = QParams | tuple[QParams, ...]
 """Scale and zero point of an input, or those of several runs."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A call expression: 1-based rows, and columns in code points, the end exclusive."""
-
-    row: int
-    column: int
-    end_row: int
-    end_column: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """A call on the way to another: the function it stands in and the row of the call."""
-
-    function: str
-    row: int
 
 
 @dataclass(frozen=True)
@@ -83,12 +65,17 @@ class StubCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception: in which phase, its type and first line, and the row of the file's innermost frame."""
+    """An exception: in which phase, its type and first line, and file and row of the program's innermost frame."""
 
     phase: str
     kind: str
     message: str
     row: int | None
+    file: str = ""
+
+    @property
+    def line(self) -> tuple[str, int | None]:
+        return self.file, self.row
 
 
 @dataclass
@@ -97,59 +84,10 @@ class Truth:
 
     cats: list[Cat] = field(default_factory=list)
     stubs: list[StubCall] = field(default_factory=list)
-    warned_rows: list[int] = field(default_factory=list)
+    warned: list[Line] = field(default_factory=list)
     failure: Failure | None = None
     expected: list[torch.Tensor] = field(default_factory=list)
     actual: list[torch.Tensor] = field(default_factory=list)
-
-
-# -- positions ----------------------------------------------------------------------------------------------
-
-
-class Positions:
-    """From frames to call expressions of one file."""
-
-    def __init__(self, text: str, filename: str) -> None:
-        self.filename = filename
-        self._lines = text.split("\n")
-        self._calls = {
-            (node.end_lineno, node.end_col_offset): node
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.Call)
-        }
-
-    def stack(self, frame: types.FrameType | None) -> list[types.FrameType]:
-        """The frames of the file at and above `frame`, innermost first."""
-        found = []
-        while frame is not None:
-            if frame.f_code.co_filename == self.filename and frame.f_code.co_name != "<module>":
-                found.append(frame)
-            frame = frame.f_back
-        return found
-
-    def call(self, frame: types.FrameType) -> Place:
-        """The call expression `frame` is executing.
-
-        An instruction of a method call may start at the attribute, so the expression is found by its end.
-        """
-        positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-        row, end_row, column, end_column = (value or 0 for value in positions)
-        node = self._calls.get((end_row, end_column))
-        if node is not None:
-            row, column = node.lineno, node.col_offset
-        return Place(row, self._code_points(row, column), end_row, self._code_points(end_row, end_column))
-
-    def _code_points(self, row: int, column: int) -> int:
-        return len(self._lines[row - 1].encode()[:column].decode()) + 1
-
-    def path(self, frames: Sequence[types.FrameType]) -> tuple[Step, ...]:
-        """The calls that led to the innermost frame, outermost first; running a comprehension is no call."""
-        steps = [
-            Step(frame.f_code.co_qualname, self.call(frame).row)
-            for callee, frame in zip(frames, frames[1:], strict=False)
-            if callee.f_code.co_name not in COMPREHENSIONS
-        ]
-        return tuple(reversed(steps))
 
 
 # -- recording ----------------------------------------------------------------------------------------------
@@ -187,14 +125,14 @@ class Recorder(TorchFunctionMode):
         before = len(self.caught)
         result = func(*args, **kwargs)
         if any(CAT_WARNING in str(each.message) for each in self.caught[before:]):
-            self.truth.warned_rows.append(cat.place.row)
+            self.truth.warned.append(cat.place.line)
         return result
 
-    def _counts(self, caller: types.FrameType) -> bool:
-        """Whether the file itself calls: library modules join and quantize tensors of their own."""
-        return caller.f_code.co_filename in (self.positions.filename, FUNCTIONAL_FILE)
+    def _counts(self, caller: FrameType) -> bool:
+        """Whether the program itself calls: library modules join and quantize tensors of their own."""
+        return caller.f_code.co_filename in (*self.positions.files, FUNCTIONAL_FILE)
 
-    def _record(self, frame: types.FrameType, spelling: str, tensors: Sequence[torch.Tensor]) -> Cat:
+    def _record(self, frame: FrameType, spelling: str, tensors: Sequence[torch.Tensor]) -> Cat:
         frames = self.positions.stack(frame)
         place, path = self.positions.call(frames[0]), self.positions.path(frames)
         cat = Cat(place, path, spelling, tuple(qparams(each) for each in tensors))
@@ -252,17 +190,6 @@ def stubs_of(model: nn.Module) -> dict[int, str]:
 # -- running ------------------------------------------------------------------------------------------------
 
 
-def load(text: str, filename: str) -> types.ModuleType:
-    """The module of `text`."""
-    module = types.ModuleType(f"oracle_{abs(hash(filename))}")
-    sys.modules[module.__name__] = module  # dataclasses look their module up
-    try:
-        exec(compile(text, filename, "exec"), module.__dict__)
-    finally:
-        del sys.modules[module.__name__]
-    return module
-
-
 def randomize(model: nn.Module, generator: torch.Generator) -> None:
     """Give every parameter and buffer continuous values of a sane size, as training would.
 
@@ -307,21 +234,26 @@ def observe(
     gain: float = 1.0,
     entry: str = "",
     batches: int = 1,
+    main: str = "",
+    others: Mapping[str, str] = NO_FILES,
 ) -> Truth:
     """Run the life of the model of `text` and record the converted forward pass.
+
+    `main` and `others`: of a program of several files, the path of this one below the root, and the other files.
 
     `batches`: on how many inputs the results of the float and the converted model are taken. `entry` names a function
     of the file that takes batches and returns the converted model.
     """
     torch.set_num_threads(1)
     truth = Truth()
-    positions = Positions(text, filename)
+    program = Program(text, filename, main, others)
+    positions = Positions(program)
     generator = torch.Generator().manual_seed(seed)
     phase = "import"
     try:
         with warnings.catch_warnings(), torch.no_grad(), fast_search():
             warnings.simplefilter("ignore")
-            module = load(text, filename)
+            module = program.load()
             _randomized(module.Net, seed)
             phase = "build"
             model = module.Net().eval()
@@ -349,7 +281,7 @@ def observe(
             for each in more:
                 truth.actual += flat(converted(*each))
     except Exception as error:
-        truth.failure = failure(phase, error, filename)
+        truth.failure = failure(phase, error, program)
     return truth
 
 
@@ -382,16 +314,16 @@ def sqnr(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> fl
     return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-30) / noise)
 
 
-def failure(phase: str, error: Exception, filename: str) -> Failure:
-    """What went wrong, and where in the file."""
-    row = None
+def failure(phase: str, error: Exception, program: Program) -> Failure:
+    """What went wrong, and where in the program."""
+    row, file = None, ""
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == filename:
-            row = trace.tb_lineno
+        if trace.tb_frame.f_code.co_filename in program.files:
+            row, file = trace.tb_lineno, program.files[trace.tb_frame.f_code.co_filename]
         trace = trace.tb_next
     message = (str(error).strip().splitlines() or [""])[0]
-    return Failure(phase, type(error).__name__, message, row)
+    return Failure(phase, type(error).__name__, message, row, file)
 
 
 # -- speed --------------------------------------------------------------------------------------------------

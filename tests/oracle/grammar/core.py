@@ -19,6 +19,8 @@ from tests.oracle.grammar.names import Imports, choose_styles
 
 Shape = tuple[int, ...]
 Origin = tuple[str, ...]
+Line = tuple[str, int]
+"""A line of a program: the path of the file below the root, empty for the one that holds `Net`, and the row."""
 
 FLOAT: Origin = ("float",)
 BATCH = 2
@@ -101,7 +103,8 @@ class Mark:
 class Planted:
     """A planted mistake: its kind, the rule that names it, and the call where it is reported.
 
-    `raises`: torch raises because of it; `elsewhere`: in another line than the one reported.
+    `raises`: torch raises because of it; `elsewhere`: in another line than the one reported. `file` is its path below
+    the root of the program, empty for the file that holds `Net`.
     """
 
     kind: str
@@ -110,11 +113,16 @@ class Planted:
     column: int
     raises: bool
     elsewhere: bool = False
+    file: str = ""
+
+    @property
+    def line(self) -> Line:
+        return self.file, self.row
 
 
 @dataclass
 class SourceFile:
-    """One file being generated."""
+    """One program being generated; `layout.render` makes the text of its files."""
 
     rng: Random
     coverage: Coverage
@@ -123,7 +131,7 @@ class SourceFile:
     constants: list[str] = field(default_factory=list)
     functions: list[list[str]] = field(default_factory=list)
     factories: list[list[str]] = field(default_factory=list)
-    classes: list[ClassText] = field(default_factory=list)
+    classes: list[ClassText | Verbatim] = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
     faults: list[Mark] = field(default_factory=list)
     imports: Imports = field(init=False)
@@ -150,30 +158,29 @@ class SourceFile:
         self.faults.append(Mark(kind, rule, raises, elsewhere))
         return f"{MARK_OPEN}{len(self.faults) - 1}{MARK_CLOSE}"
 
-    def render(self) -> tuple[str, list[Planted]]:
-        """The text of the file and its planted faults."""
-        body: list[str] = list(self.constants)
-        for block in [*self.functions, *self.factories, *(each.render() for each in self.classes)]:
-            body += ["", "", *block]
-        body += self.tail
-        spelled = [self.imports.spell(line) for line in body]
-        for key in self.imports.used:
-            self.cover(key)
-        lines = [*self.imports.lines(), "", *spelled] if self.constants else [*self.imports.lines(), *spelled]
-        return _take_marks(lines, self.faults)
 
-
-def _take_marks(lines: Sequence[str], marks: Sequence[Mark]) -> tuple[str, list[Planted]]:
+def take_marks(lines: Sequence[str], marks: Sequence[Mark], file: str) -> tuple[str, list[Planted]]:
+    """The text of `lines` without its marks, and the mistakes that they stand for."""
     faults = []
     clean = []
     for row, line in enumerate("\n".join(lines).split("\n"), start=1):
         while MARK_OPEN in line:
             start, end = line.index(MARK_OPEN), line.index(MARK_CLOSE)
             mark = marks[int(line[start + 1 : end])]
-            faults.append(Planted(mark.kind, mark.rule, row, start + 1, mark.raises, mark.elsewhere))
+            faults.append(Planted(mark.kind, mark.rule, row, start + 1, mark.raises, mark.elsewhere, file))
             line = line[:start] + line[end + 1 :]
         clean.append(line)
     return "\n".join(clean) + "\n", faults
+
+
+@dataclass
+class Verbatim:
+    """Lines at module level that stand among the classes."""
+
+    lines: list[str]
+
+    def render(self) -> list[str]:
+        return self.lines
 
 
 @dataclass
@@ -189,6 +196,7 @@ class ClassText:
     init: list[str] = field(default_factory=list)
     methods: list[list[str]] = field(default_factory=list)
     doc: str | None = None
+    decorators: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     root: bool = False
     closed: bool = False
@@ -218,7 +226,7 @@ class ClassText:
         return f"{self.name}({', '.join([*width, *extra, *self.arguments])})"
 
     def render(self) -> list[str]:
-        lines = [f"class {self.name}({self.base}):"]
+        lines = [*self.decorators, f"class {self.name}({self.base}):"]
         if self.doc:
             lines += [f'    """{self.doc}"""', ""]
         lines += [f"    {line}" for line in self.attributes]

@@ -72,6 +72,7 @@ class Imports:
         self._rng = rng
         self._styles = styles
         self._plain: set[str] = set()
+        self.library: set[str] = set()
         self._from: dict[str, set[str]] = {}
         self._bound: dict[str, str] = {}
         self.used: set[str] = set()
@@ -82,12 +83,16 @@ class Imports:
 
     def standard(self, line: str) -> None:
         """Ask for an import of the standard library."""
-        self._plain.add(line)
+        self.library.add(line)
+
+    def keep(self, lines: Iterable[str], text: str) -> None:
+        """Of these imports of the standard library, import what `text` uses."""
+        self.library = {line for line in lines if re.search(rf"\b{line.split()[-1]}\b", text)}
 
     def lines(self) -> list[str]:
         """The import block: standard library, blank line, torch; each sorted."""
         gathered = [f"from {module} import {', '.join(sorted(names))}" for module, names in self._from.items()]
-        lines = sorted(self._plain | set(gathered), key=_import_order)
+        lines = sorted(self._plain | self.library | set(gathered), key=_import_order)
         library = [line for line in lines if re.match(r"(import|from) torch\b", line)]
         standard = [line for line in lines if line not in library]
         return [*standard, "", *library] if standard else library
