@@ -274,6 +274,8 @@ class Calls(ModuleContainers):
         """Build an instance of a project class by running its constructor."""
         if self.own_metaclass(cls):
             return Unknown(f"an object of {cls.name}, whose metaclass is not followed")
+        if self.is_replaced(cls):
+            return Unknown(f"an object of {cls.name}, whose decorator puts another class in its place")
         made = self._made_by_class(cls, arguments, node, state)
         if made is not None:
             return made

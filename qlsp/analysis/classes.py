@@ -258,6 +258,29 @@ class Classes(Operators):
                 value = self._applied(self.eval(expression, state), value, state)
         return value
 
+    def is_replaced(self, cls: ClassValue) -> bool:
+        """Does a decorator of the project derive another class from this one, which then goes by its name?"""
+        model = self.class_model(cls)
+        if not model.node.decorators:
+            return False
+        if cls.span not in self._replaced_classes:
+            saved, self.frame = self.frame, Frame(model.unit, model.module, model.name, closure=model.closure)
+            try:
+                called = (
+                    each.decorator.func if isinstance(each.decorator, cst.Call) else each.decorator
+                    for each in model.node.decorators
+                )
+                functions = [self.eval(each, State()) for each in called if dotted(each) is not None]
+            finally:
+                self.frame = saved
+            nodes = (self.functions[each.span].node for each in functions if isinstance(each, FunctionValue))
+            self._replaced_classes[cls.span] = any(map(_derives_from_parameter, nodes))
+        return self._replaced_classes[cls.span]
+
+    @cached_property
+    def _replaced_classes(self) -> dict[object, bool]:
+        return {}
+
     def _keeps_function(self, function: FunctionValue) -> bool:
         """Is it a decorator that leaves a function as it is, as the tables know it?"""
         model = self.functions[function.span]
@@ -382,6 +405,14 @@ class Classes(Operators):
     ) -> Value:
         """Call a function of the project (see ``calls``)."""
         raise NotImplementedError
+
+
+def _derives_from_parameter(node: cst.CSTNode) -> bool:
+    """Is a class defined in a function that derives from a parameter of it, or of a function around it?"""
+    inner = list(walk(node))
+    parameters = {each.name.value for each in inner if isinstance(each, cst.Param)}
+    bases = (base.value for each in inner if isinstance(each, cst.ClassDef) for base in each.bases)
+    return any(isinstance(base, cst.Name) and base.value in parameters for base in bases)
 
 
 def decorator_kind(node: cst.FunctionDef | cst.Lambda) -> str:
