@@ -758,7 +758,7 @@ MESSAGES: dict[str, str] = {
     "fix-fuse-qat": "Fuse for training",
     "fix-fuse-qat-reason": "a checkpoint has other names then",
     # bad-qconfig-value
-    "bad-qconfig-text": "The qconfig of {model} is a text: `{call}` raises `{error}`. It has to be a QConfig.",
+    "bad-qconfig-value": "The qconfig of {model} is a text: `{call}` raises `{error}`. It has to be a QConfig.",
     "bad-qconfig-function": (
         "The qconfig of {model} is a function that was not called: `{call}` raises `{error}`. It has to be a QConfig."
     ),
@@ -835,7 +835,7 @@ MESSAGES: dict[str, str] = {
     "fix-to-cpu": "Move `{model}` to the CPU first",
     "fix-to-cpu-reason": "what runs afterwards may give it data from the GPU",
     # root-leaf-quantized
-    "root-leaf": (
+    "root-leaf-quantized": (
         "{model} is a single `{kind}`, and convert replaces only what is inside of what it gets: after `{call}` it"
         " stays in float, and nothing says so. Put it into a `QuantWrapper` or a model."
     ),

@@ -127,7 +127,8 @@ def _assigned(script: ScriptFacts, index: int, event: QconfigAssignment) -> Find
     if error is None or prepare is None:
         return None
     model = f"`{event.shown}`" if event.shown else "the model"
-    message = Message.of(f"bad-qconfig-{event.kind.value}", model=model, call=prepare.spelling, error=error)
+    kind = "value" if event.kind is QconfigKind.TEXT else event.kind.value
+    message = Message.of(f"bad-qconfig-{kind}", model=model, call=prepare.spelling, error=error)
     note = Note(Message.of("qconfig-read-here"), prepare.span)
     return Finding(event.span, message, related=(note,), subject=index)
 

@@ -38,6 +38,7 @@ The first two come from `torch.export`, the last one after `prepare_pt2e`.
         move_exported_model_to_eval(model)
         return convert_pt2e(model)
 
+## What else helps
 Call `eval()` on the model before it is exported.
 
 ## Fix safety

@@ -66,6 +66,7 @@ are all parameters of the forward of the model itself, with a default or not, wh
         net(x)
         return convert_fx(net)
 
+## What else helps
 What has to decide by values goes into a module of its own that FX does not trace:
 `PrepareCustomConfig().set_non_traceable_module_names(["name"])`. A check can be `torch._assert(condition, message)`.
 

@@ -56,6 +56,7 @@ class that the model does not have, and a name with a typing error: 0 modules qu
         net(x)
         return convert_fx(net)
 
+## What else helps
 `get_default_qconfig_mapping("x86")` quantizes all that FX can.
 
 ## When it is silent

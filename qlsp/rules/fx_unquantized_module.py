@@ -55,6 +55,7 @@ one.
         net(x)
         return convert_fx(net)
 
+## What else helps
 A dynamic qconfig quantizes the weights of LSTM, GRU and the cells. There is none for attention: build it of `nn.Linear`
 and `torch.matmul`, or leave it in float on purpose, with `None` in the mapping.
 

@@ -92,7 +92,8 @@ def check(ctx: RuleContext) -> Iterator[Finding]:
         seen.add(call.span)
         model = f"`{call.model}`" if call.model else "The model"
         kind = (call.contents.leaf or "").removeprefix("torch.")
-        yield Finding(call.span, Message.of("root-leaf", call=call.spelling, model=model, kind=kind), subject=index)
+        message = Message.of("root-leaf-quantized", call=call.spelling, model=model, kind=kind)
+        yield Finding(call.span, message, subject=index)
 
 
 def _bare(call: LifecycleCall) -> bool:
