@@ -34,7 +34,7 @@ DICT_KEYS = {
 READERS = frozenset({"to_dict"})
 PLAIN = frozenset({"model", "qconfig_mapping", "example_inputs"})
 
-WRAPS = re.compile(r"\bfx\.wrap\b|\bjit\.script\b|\bfx\s+import\b[^\n]*\bwrap\b")
+WRAPS = re.compile(r"\.\s*(?:wrap|script)\b|\bimport\b[^\n]*\b(?:wrap|script)\b")
 """Text that keeps the tracer out of a function."""
 
 
@@ -134,8 +134,12 @@ class Mappings(Steps):
         if row.workflow is not Workflow.FX or "qconfig_mapping" not in row.params:
             return None
         passed = set(arguments.keywords) | set(row.params[: len(arguments.positional)])
-        plain = not arguments.open and passed <= PLAIN and not self.current.module.shows(WRAPS)
+        plain = not arguments.open and passed <= PLAIN and not self._wraps()
         return Tracing(self._mapping(arguments.get(1, "qconfig_mapping"), node, state), plain)
+
+    def _wraps(self) -> bool:
+        """Does a file in view keep the tracer out of functions?"""
+        return any(module.shows(WRAPS) for module in self.finder.modules())
 
     def _mapping(self, value: Value | None, node: cst.Call, state: State) -> QconfigMapping | None:
         table = self._mapping_of(value) if value is not None else None

@@ -120,4 +120,4 @@ def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
     name = edit.spell(call.span.path, "torch.ao.quantization.QuantWrapper", call.spelling)
     edit.insert_before(call.span, f"{call.model} = {name}({call.model})")
     title = Message.of("fix-wrap-leaf", model=call.model)
-    yield edit.fix(title, Message.of("fix-wrap-leaf-reason"), Applicability.UNSAFE)
+    yield edit.fix(title, Message.of("fix-wrap-leaf-reason"), Applicability.UNSAFE, ("QL307",))

@@ -96,6 +96,7 @@ PROGRAMS = {
         "self.branches = nn.ModuleList(nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU()) for _ in range(3))",
         "return self.dequant(torch.cat([branch(x) for branch in self.branches], 1))",
         "branches[2]",
+        'for branch in net.branches:\n    fuse_modules(branch, ["0", "1"], inplace=True)\np = prepare(net)',
     ),
     "a sum": program(
         "self.a, self.b, self.ff = nn.Conv2d(3, 8, 1), nn.Conv2d(3, 8, 1), FloatFunctional()",

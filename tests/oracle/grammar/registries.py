@@ -75,7 +75,7 @@ def enter(scope: Scope, registry: str, block: Block) -> None:
 def decorated(scope: Scope) -> None:
     x = named_feature(scope)
     block, other = plain_block(scope, x), plain_block(scope, x)
-    table, register = scope.file.fresh("REGISTRY"), scope.file.fresh("register")
+    table, register = scope.file.fresh("REGISTRY"), scope.file.fresh("enrol")
     scope.file.functions.append(
         [
             f"{table} = {{}}",
