@@ -16,7 +16,9 @@ from qlsp.syntax.parse import ChunkError, Unit, children, walk
 from qlsp.values.value import SpanId
 
 _CATCHES = re.compile(r"\b(?:Base)?Exception\b|\b(?:Import|ModuleNotFound|Attribute|Name)Error\b")
-_ASKS = re.compile(r"version|hasattr|signature|TYPE_CHECKING|available|\bsys\b|find_spec|\bHAS_|\bhas_|installed", re.I)
+_ASKS = re.compile(
+    r"(?i:version|hasattr|signature|type_checking|available|\bsys\b|find_spec|\bhas_|installed|older|newer)|TORCH"
+)
 _SKIPS = re.compile(r"skip|version", re.I)
 _EXPECTS = re.compile(r"\b(?:suppress|raises|assertRaises\w*|assertWarns\w*|warns|importorskip)\b")
 
