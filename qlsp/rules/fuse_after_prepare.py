@@ -79,7 +79,7 @@ from collections.abc import Iterator
 from qlsp.analysis.facts import LifecycleCall, ScriptFacts
 from qlsp.diagnostics import Fix, Message, NoFix, Predicts, Severity
 from qlsp.rules._life import call_of, calls
-from qlsp.rules._order import calls_before, fed
+from qlsp.rules._order import calls_after, calls_before, fed
 from qlsp.rules._rewrites import Doubts
 from qlsp.rules.api import Finding, Note, RuleContext, RuleMeta
 from qlsp.values.workflow import Mode, Stage, Workflow
@@ -130,22 +130,11 @@ def _late(script: ScriptFacts, index: int, call: LifecycleCall) -> Finding | Non
     if any(part is not None and part.startswith("torch.nn.ReLU") for part in parts):
         message = Message.of("fuse-after-prepare", call=call.spelling, model=model)
         return Finding(call.span, message, related=(note,), subject=index)
-    converted = _converted(script, index)
-    if converted is None or fed(script, index, converted):
+    converted = calls_after(script, index, Stage.CONVERT)
+    if not converted or fed(script, index, converted[0][0]):
         return None
     message = Message.of("fuse-after-prepare-bn", call=call.spelling, model=model)
     return Finding(call.span, message, Severity.WARNING, Predicts.SILENT, related=(note,), subject=index)
-
-
-def _converted(script: ScriptFacts, index: int) -> int | None:
-    call = script.events[index]
-    assert isinstance(call, LifecycleCall)
-    found = (
-        number
-        for number, other in calls(script)
-        if number > index and other.row.stage is Stage.CONVERT and other.entry == call.entry
-    )
-    return next(found, None)
 
 
 def fix(ctx: RuleContext, finding: Finding) -> Iterator[Fix]:
