@@ -40,7 +40,7 @@ DEQUANT_STUB = "torch.ao.quantization.DeQuantStub"
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 UNCALLABLE = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 SHARES = "fix-doubt-shared-observer"
-_OWN_ATTRIBUTES = re.compile(r"\bdef\s+__(?:setattr|getattribute|new)__\b|\.__new__\b")
+_OWN_ATTRIBUTES = re.compile(r"\bdef\s+__(?:setattr|getattribute|new)__\b|\.__new__\b|\b__dict__\s*\.\s*update\b")
 
 
 @dataclass
@@ -132,7 +132,9 @@ def doubt_the_class(edit: EditBuilder, method: MethodAt, doubts: Doubts) -> None
         raise NoFix("the class runs its children: a new one would run too")
     if family.unseen:
         doubts.add(Message.of("fix-doubt-unseen-base", model=method.cls.name))
-    if any(_OWN_ATTRIBUTES.search(member.text) for member in family.everyone):
+    kin = "|".join(re.escape(member.name) for member in family.everyone)
+    made_bare = edit.matches(re.compile(rf"\b(?:{kin})\s*\.\s*__new__\b"))
+    if made_bare or any(_OWN_ATTRIBUTES.search(member.text) for member in family.everyone):
         doubts.add(Message.of("fix-doubt-attributes"))
     if edit.lists_children(method.cls):
         doubts.add(Message.of("fix-doubt-children"))

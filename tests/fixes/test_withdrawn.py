@@ -224,3 +224,18 @@ def test_the_mode_of_a_model_that_goes_on(
     script = TRAINED.format(parameter=parameter, made=made, prepared=prepared, rest=rest)
     text = net("self.bn = nn.BatchNorm2d(4)", "x = self.bn(self.conv(x))", script)
     assert [fix.applicability for fix in offered(text, "QL304")] == [applicability]
+
+
+@pytest.mark.parametrize(
+    ("init", "rest", "applicability"),
+    [
+        ("pass", "", Applicability.SAFE),
+        ("self.__dict__.update(scale=2)", "", Applicability.UNSAFE),
+        ("pass", "def bare():\n    return Net.__new__(Net)\n", Applicability.UNSAFE),
+    ],
+)
+def test_objects_that_are_put_together_by_hand_make_a_new_submodule_a_doubt(
+    init: str, rest: str, applicability: Applicability
+) -> None:
+    found = offered(net(init, "x = self.conv(x) + x", rest), "QL401")
+    assert found and found[0].applicability is applicability
